@@ -1,0 +1,3 @@
+from bgjob.cli import main
+
+main()

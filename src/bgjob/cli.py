@@ -1,0 +1,178 @@
+"""The command line: parse, call the door, print. Starts fast: the MCP server is imported only to be run."""
+
+import argparse
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from bgjob import __version__
+from bgjob.api import Jobs, open_jobs
+from bgjob.errors import BgjobError
+from bgjob.job import Ended, Job, Lost, Running, cause_word, status_word
+from bgjob.log_format import STDERR
+
+EPILOG = """\
+Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
+same ones. ID may be the beginning of an id, or a name.
+
+  bgjob run --name tests -- pytest -x        start a job; its id is printed
+  bgjob logs -f tests                        follow its output
+  bgjob mcp                                  serve MCP on stdin and stdout
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(_default_command(sys.argv[1:] if arguments is None else list(arguments)))
+    try:
+        status = options.act(options)
+        sys.stdout.flush()
+        sys.exit(status)
+    except BrokenPipeError:  # `bgjob logs x | head` ends quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except BgjobError as error:
+        sys.exit(f"bgjob: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def mcp_main() -> None:
+    """The reference's command: client configurations written for it keep working."""
+    main(["mcp", *sys.argv[1:]])
+
+
+def _default_command(arguments: list[str]) -> list[str]:
+    """One word is enough in a client's configuration: without a terminal we are the server."""
+    if arguments:
+        return arguments
+    return ["--help"] if sys.stdin is not None and sys.stdin.isatty() else ["mcp"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bgjob",
+        description="Shell commands as durable background jobs.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"bgjob {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="start a job and print its id")
+    run.add_argument("--name", help="a name to find it by")
+    run.add_argument("--cwd", help="where it runs (default: here)")
+    run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
+    run.add_argument(
+        "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
+    )
+    run.set_defaults(act=_run)
+
+    ps = commands.add_parser("ps", help="list jobs, newest first")
+    ps.add_argument("--status", choices=("running", "completed", "failed", "killed"))
+    ps.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default: 20)")
+    ps.set_defaults(act=_ps)
+
+    logs = commands.add_parser("logs", help="print what a job printed")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
+    logs.add_argument("id", metavar="ID")
+    logs.set_defaults(act=_logs)
+
+    kill = commands.add_parser("kill", help="stop a job and everything it started")
+    kill.add_argument(
+        "--grace", type=float, default=5.0, metavar="S", help="seconds between the signal and SIGKILL"
+    )
+    kill.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
+    kill.add_argument("id", metavar="ID")
+    kill.set_defaults(act=_kill)
+
+    mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
+    mcp.set_defaults(act=_mcp)
+    return parser
+
+
+def _jobs() -> Jobs:
+    return open_jobs(os.environ, many=False)
+
+
+def _run(options: argparse.Namespace) -> int:
+    command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
+    job = _jobs().execute(
+        command, cwd=options.cwd or os.getcwd(), name=options.name, timeout_s=options.timeout
+    )
+    print(job.id)
+    return 0
+
+
+def _ps(options: argparse.Namespace) -> int:
+    page = _jobs().list(options.status, max(1, options.limit))
+    print(f"{'ID':8}  {'STATUS':9}  {'END':>9}  {'AGE':>5}  {'NAME':12}  COMMAND")
+    for job in page.jobs:
+        print(_row(job))
+    if page.next_cursor:
+        print(f"(older ones not shown; --limit {options.limit * 5} shows more)", file=sys.stderr)
+    return 0
+
+
+def _row(job: Job) -> str:
+    command = " ".join(job.spec.command.split())
+    age = _age(time.time() - job.spec.created_at)
+    width = max(20, _columns() - 57)
+    return (
+        f"{job.id[:8]}  {status_word(job.state):9}  {_end(job):>9}  {age:>5}  {job.spec.name or '-':12.12}  "
+        f"{command if len(command) <= width else command[: width - 1] + '…'}"
+    )
+
+
+def _end(job: Job) -> str:
+    match job.state:
+        case Running():
+            return "-"
+        case Lost():
+            return "lost"
+        case Ended() as end:
+            code, number = getattr(end, "code", None), getattr(end, "signal", None)
+            if code is not None:
+                return f"exit {code}"
+            return signal.Signals(number).name if number else str(cause_word(job.state))
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def _columns() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    return 200
+
+
+def _logs(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    for chunk in jobs.follow(jobs.find(options.id).id, options.follow):
+        if chunk.dropped_bytes:
+            print(f"[bgjob: {chunk.dropped_bytes} bytes dropped here]", file=sys.stderr, flush=True)
+        out = (sys.stderr if chunk.stream == STDERR else sys.stdout).buffer
+        out.write(chunk.data)
+        out.flush()
+    return 0
+
+
+def _kill(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    done = jobs.kill(jobs.find(options.id).id, grace_s=options.grace, signal=options.signal)
+    print(f"{done.status} ({done.processes} {'process' if done.processes == 1 else 'processes'})")
+    return 0
+
+
+def _mcp(_options: argparse.Namespace) -> int:
+    from bgjob.mcp.server import serve
+
+    serve(os.environ)
+    return 0

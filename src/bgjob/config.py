@@ -1,0 +1,259 @@
+"""The settings: one table feeds the code, the docs and the tests.
+
+A value we do not accept is an error that names it, and so is an unknown MCP_BG_ name: a typo must not
+become a silent default. An empty value counts as unset, as in the reference.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bgjob.errors import BadSetting
+
+Number = TypeVar("Number", int, float)
+
+PREFIX = "MCP_BG_"
+KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
+DAY_S = 86_400
+TEN_YEARS_S = 10 * 365 * DAY_S
+
+
+@dataclass(frozen=True)
+class Settings:
+    max_jobs: int
+    max_output_bytes: int
+    job_timeout_s: float | None
+    cleanup_interval_s: float
+    working_dir: str
+    allowed_commands: tuple[re.Pattern[str], ...]
+    max_response_bytes: int
+    keep_days: float
+    keep_jobs: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    variable: str
+    field: str
+    default: str
+    parse: Callable[[str], object]
+    """The text's value, or ValueError; its message, where it has one, says more than `accepted`."""
+    accepted: str
+    meaning: str
+
+
+def settings_from(environ: Mapping[str, str]) -> Settings:
+    for variable in sorted(own_variables(environ)):
+        _check_known(variable, environ[variable])
+    values = {row.field: _value(row, environ.get(row.variable) or row.default) for row in SETTINGS}
+    return Settings(**values)  # type: ignore[arg-type]  # a test holds the table to the fields
+
+
+def own_variables(environ: Mapping[str, str]) -> frozenset[str]:
+    """The server's own settings in this environment, which a job must not inherit."""
+    return frozenset(name for name in environ if name.startswith(PREFIX))
+
+
+def settings_as_markdown() -> str:
+    """The table of settings as the README shows it."""
+    rows = [(f"`{row.variable}`", _as_code(row.default), row.accepted, row.meaning) for row in SETTINGS]
+    head = [("environment variable", "default", "accepted", "meaning"), ("---",) * 4]
+    return "".join(f"| {' | '.join(_as_cell(text) for text in row)} |\n" for row in [*head, *rows])
+
+
+def _as_code(default: str) -> str:
+    return f"`{default}`" if default else "(empty)"
+
+
+def _as_cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _value(row: Setting, text: str) -> object:
+    try:
+        return row.parse(text)
+    except ValueError as problem:
+        raise BadSetting(row.variable, text, "; ".join(filter(None, (row.accepted, str(problem))))) from None
+
+
+def _check_known(variable: str, value: str) -> None:
+    known = [row.variable for row in SETTINGS]
+    if value and variable not in known:
+        raise BadSetting(variable, value, f"a known name ({_advice(variable, known)})")
+
+
+def _advice(variable: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # only a typo pays for it
+
+    names = [name.removeprefix(PREFIX) for name in known]
+    close = get_close_matches(variable.removeprefix(PREFIX), names, n=1)
+    return f"did you mean {PREFIX}{close[0]}?" if close else f"one of {', '.join(known)}"
+
+
+# Only ASCII digits, and few enough that nothing overflows: no sign, exponent, underscore, nan or inf.
+# White space around a number is let through, as in the reference.
+_WHOLE = re.compile(r"\s*([0-9]{1,15})\s*", re.ASCII)
+_DECIMAL = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
+_SIZE = re.compile(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
+_UNIT_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    return lambda text: _within(low, int(_matched(_WHOLE, text)[1]), high)
+
+
+def _size(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number, unit = _matched(_SIZE, text).groups(default="")
+        return _within(low, int(number) * _UNIT_BYTES[unit.upper()], high)
+
+    return parse
+
+
+def _seconds(high: int) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        if not (value := float(_matched(_DECIMAL, text)[1])):
+            raise ValueError
+        return _within(0, value, high)
+
+    return parse
+
+
+def _days(high: int) -> Callable[[str], float]:
+    return lambda text: _within(0, float(_matched(_DECIMAL, text)[1]), high)
+
+
+def _or_none(parse: Callable[[str], float]) -> Callable[[str], float | None]:
+    return lambda text: None if text.strip().lower() == "none" else parse(text)
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    if found := pattern.fullmatch(text):
+        return found
+    raise ValueError
+
+
+def _within(low: int, value: Number, high: int) -> Number:
+    if low <= value <= high:
+        return value
+    raise ValueError
+
+
+def _path(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError
+    return text
+
+
+def _patterns(text: str) -> tuple[re.Pattern[str], ...]:
+    pieces = [piece for piece in text.split(",") if piece.strip()]
+    if not pieces:
+        raise ValueError("this value holds no pattern; leave it empty to allow every command")
+    return tuple(_pattern(piece.lstrip()) for piece in pieces)
+
+
+def _pattern(piece: str) -> re.Pattern[str]:
+    try:
+        _check_braces(piece)
+        return re.compile(_with_word_end(piece), re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError) as problem:
+        raise ValueError(
+            f"the pattern {piece!r} is not a regular expression: {problem}. Every comma separates two "
+            r"patterns: for a comma inside one write \x2c, and for a{1,2} write aa?"
+        ) from None
+
+
+_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+
+
+def _check_braces(piece: str) -> None:
+    """Python takes the `a{1` that a split `a{1,2}` leaves for plain text; the author did not mean that."""
+    outside = _ESCAPE_OR_CLASS.sub("", piece)
+    if outside.count("{") != outside.count("}"):
+        raise re.error(r"unbalanced brace (a literal one is written \{ or \})")
+
+
+def _with_word_end(piece: str) -> str:
+    """The reference strips patterns, so `^git ` matches `git` but also `github`: we keep the first only."""
+    bare = piece.rstrip()
+    return piece if bare == piece or bare.endswith("\\") else rf"{bare}(?:\s|$)"
+
+
+_SIZE_UNITS = "plain or with a unit (B, K, KB, KiB, M, MB, MiB, G, GB, GiB; 1 KB = 1024 bytes)"
+
+SETTINGS = (
+    Setting(
+        "MCP_BG_MAX_JOBS",
+        "max_jobs",
+        "10",
+        _whole(1, 1000),
+        "a whole number from 1 to 1000",
+        "how many jobs may run at once",
+    ),
+    Setting(
+        "MCP_BG_MAX_OUTPUT_SIZE",
+        "max_output_bytes",
+        "10MB",
+        _size(KIB, TIB),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 1024GB",
+        "how much output is kept per job",
+    ),
+    Setting(
+        "MCP_BG_JOB_TIMEOUT",
+        "job_timeout_s",
+        "none",
+        _or_none(_seconds(TEN_YEARS_S)),
+        "seconds, more than 0 and at most 315360000 (10 years), or none",
+        "after how long a job is stopped",
+    ),
+    Setting(
+        "MCP_BG_CLEANUP_INTERVAL",
+        "cleanup_interval_s",
+        "300",
+        _seconds(DAY_S),
+        "seconds, more than 0 and at most 86400 (a day)",
+        "how often ended jobs are cleaned up",
+    ),
+    Setting(
+        "MCP_BG_WORKING_DIR",
+        "working_dir",
+        ".",
+        _path,
+        "the path of a directory",
+        "where jobs run",
+    ),
+    Setting(
+        "MCP_BG_ALLOWED_COMMANDS",
+        "allowed_commands",
+        "",
+        lambda text: _patterns(text) if text else (),
+        "regular expressions with commas between them, upper and lower case alike; a space at the end of one "
+        "ends the word: `^git ` matches git and git log, not github",
+        "which commands may run: every command of the text must match one; empty allows all",
+    ),
+    Setting(
+        "MCP_BG_MAX_RESPONSE",
+        "max_response_bytes",
+        "100KB",
+        _size(KIB, 100 * MIB),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 100MB",
+        "how much of each stream one answer may hold",
+    ),
+    Setting(
+        "MCP_BG_KEEP_DAYS",
+        "keep_days",
+        "7",
+        _days(100_000),
+        "days, from 0 to 100000",
+        "how long an ended job is kept",
+    ),
+    Setting(
+        "MCP_BG_KEEP_JOBS",
+        "keep_jobs",
+        "1000",
+        _whole(0, 1_000_000_000),
+        "a whole number from 0 to 1000000000",
+        "how many ended jobs are kept",
+    ),
+)

@@ -1,0 +1,75 @@
+"""Talks to a job's shim: one JSON line out, one back."""
+
+import contextlib
+import json
+import os
+import socket
+from types import TracebackType
+from typing import Any, Self
+
+SOCKET_PATH_MAX_BYTES = 100  # what fits into a sockaddr everywhere
+
+
+class NoShim(Exception):
+    """Nobody answers: the shim has ended, or is ending."""
+
+
+class Line:
+    """A connection to one shim. TimeoutError: it has not answered in time; the job is not touched by that."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self._socket = _connect(path)
+        except OSError as error:
+            raise NoShim(str(error)) from error
+
+    def ask(self, timeout_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
+        self._socket.settimeout(timeout_s)
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
+                self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)
+            return self._answer()
+        except (ConnectionError, ValueError) as error:
+            raise NoShim(str(error)) from error
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _answer(self) -> dict[str, Any]:
+        received = b""
+        while not received.endswith(b"\n"):
+            part = self._socket.recv(1 << 16)
+            if not part:
+                raise NoShim("it hung up")
+            received += part
+        answer: dict[str, Any] = json.loads(received)
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as undo:
+        undo.callback(connection.close)
+        if len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:
+            connection.connect(path)
+        else:
+            _connect_from_directory(connection, path)
+        undo.pop_all()
+    return connection
+
+
+def _connect_from_directory(connection: socket.socket, path: str) -> None:
+    """Longer than a socket's address may be: go through a descriptor of its directory."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+    finally:
+        os.close(directory)

@@ -1,0 +1,74 @@
+"""Everything that can go wrong and is not a bug.
+
+    BgjobError
+    ├── InvalidCommand      the command is empty, malformed or refused by the policy
+    ├── InvalidArgument     another argument is not acceptable
+    ├── JobLimitReached     no free slot
+    ├── JobNotFound         no such job
+    ├── NotRunning          the job has ended and takes no input
+    ├── StdinClosed         the job runs, but its stdin is closed
+    ├── NotSteerable        the job's shim does not answer
+    ├── StoreUnusable       the job store cannot be used safely
+    └── BadSetting          an environment variable has a value we do not accept
+
+A message says what was wrong and what to do next; faces show it as it is.
+"""
+
+
+class BgjobError(Exception):
+    pass
+
+
+class InvalidCommand(BgjobError):
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Invalid command: {why}")
+
+
+class InvalidArgument(BgjobError):
+    pass
+
+
+class JobLimitReached(BgjobError):
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached. "
+            "Wait for a job to end or kill_job one; list_jobs with status=running shows them."
+        )
+
+
+class JobNotFound(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {_short(job_id)} not found. list_jobs shows the ids that exist.")
+
+
+class NotRunning(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"Job {job_id} is not running and cannot accept input. get_job_status tells how it ended."
+        )
+
+
+class StdinClosed(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"Job {job_id} has no open stdin: it was closed by an earlier call or by the job itself."
+        )
+
+
+class NotSteerable(BgjobError):
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(f"Job {job_id} cannot be steered: {why}. get_job_status tells what is known of it.")
+
+
+class StoreUnusable(BgjobError):
+    pass
+
+
+class BadSetting(BgjobError):
+    def __init__(self, variable: str, value: str, accepted: str) -> None:
+        super().__init__(f"{variable}={_short(value)!r} is not valid. Accepted: {accepted}.")
+
+
+def _short(text: str, limit: int = 100) -> str:
+    """An id or value as it may be shown: whole when sane, never kilobytes of it."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -1,0 +1,154 @@
+"""Chooses from a log what an answer shows of it: all, head and tail, or the last lines."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bgjob import output_text
+from bgjob.errors import InvalidArgument
+from bgjob.log_reader import LogReader, Piece
+from bgjob.output_text import Dropped, LeftOut, Part
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What one stream printed in a window of the log, as text, and how much of it is not in the text."""
+
+    text: str
+    left_out_bytes: int = 0
+    dropped_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """From a cursor's offset to another, or to the end of the log."""
+
+    start: int
+    end: int
+
+
+def window(cursor: str | None, log_end: int) -> Window:
+    """A cursor is "N" (everything after N) or "N-M" (a part that was left out)."""
+    if cursor is None:
+        return Window(0, log_end)
+    start, dash, end = cursor.partition("-")
+    if not (start.isascii() and start.isdigit() and (not dash or (end.isascii() and end.isdigit()))):
+        raise InvalidArgument(
+            f"since={cursor[:40]!r} is not a cursor. Pass one exactly as an answer gave it."
+        )
+    return Window(min(int(start[:20]), log_end), min(int(end[:20]), log_end) if dash else log_end)
+
+
+def whole(log: LogReader, stream: int, view: Window, budget_bytes: int, more_to_come: bool) -> Excerpt:
+    """All of it if it fits into the budget, else its head and its tail with a note between."""
+    gaps = log.gaps(stream, view.start, view.end)
+    dropped = sum(gap.count for gap in gaps)
+    kept = log.kept(stream, view.start, view.end)
+    begun = _begun_character(log, stream, view.start)
+    if kept <= budget_bytes:
+        pieces = list(log.forward(stream, view.start, view.end))
+        left_out: list[tuple[int, Part]] = []
+    else:
+        head = _up_to(log.forward(stream, view.start, view.end), budget_bytes // 2)
+        tail = _down_to(log.backward(stream, view.start, view.end), budget_bytes // 2)
+        head, tail = _cut_head(head), _cut_tail(tail)
+        middle = LeftOut(kept - _size(head) - _size(tail), f"{_end(head, view.start)}-{tail[0].start}")
+        pieces, left_out = head + tail, [(tail[0].start, middle)]
+    notes = left_out + [(gap.end, Dropped(gap.count)) for gap in gaps]
+    parts = _merge(begun, pieces, notes)
+    if more_to_come:
+        _hold_back(parts)
+    return Excerpt(output_text.render(parts), kept - _size(pieces), dropped)
+
+
+def tail(log: LogReader, stream: int, lines: int, budget_bytes: int) -> Excerpt:
+    """The last lines; where they do not fit into the budget, as much of their end as does."""
+    pieces: list[Piece] = []
+    size = newlines = 0
+    for piece in log.backward(stream, 0, log.end):
+        pieces.append(piece)
+        size += len(piece.data)
+        newlines += piece.data.count(b"\n")
+        if newlines > lines or size > budget_bytes:
+            break
+    data = output_text.last_lines(_joined(reversed(pieces)), lines)
+    surplus = len(data) - budget_bytes
+    if surplus <= 0:
+        return Excerpt(data.decode("utf-8", "replace"))
+    shown = data[surplus:]
+    shown = shown[output_text.tail_cut(shown) :]
+    return Excerpt(output_text.render([_beginning(log, stream, len(shown)), shown]), len(data) - len(shown))
+
+
+def _beginning(log: LogReader, stream: int, shown_bytes: int) -> LeftOut:
+    """The note for all that lies before the last `shown_bytes` of a stream."""
+    first = _down_to(log.backward(stream, 0, log.end), shown_bytes)[0]
+    return LeftOut(log.kept(stream, 0, first.start), f"0-{first.start}")
+
+
+def _begun_character(log: LogReader, stream: int, offset: int) -> bytes:
+    """Bytes of a character that the answer up to this offset held back because its rest had not come."""
+    before = _joined(_down_to(log.backward(stream, 0, offset), 3))
+    length = output_text.unfinished_bytes(before)
+    return before[len(before) - length :]
+
+
+def _hold_back(parts: list[Part]) -> None:
+    """Leave a character whose rest has not come to the next answer."""
+    if parts and isinstance(parts[-1], bytes):
+        parts[-1] = parts[-1][: len(parts[-1]) - output_text.unfinished_bytes(parts[-1])]
+
+
+def _merge(begun: bytes, pieces: list[Piece], notes: list[tuple[int, Part]]) -> list[Part]:
+    """Everything in the order of the log; bytes that follow each other are one part, so that no character is torn."""
+    placed: list[tuple[int, int, Part]] = [(at, 0, note) for at, note in notes]
+    placed += [(piece.start, 1, piece.data) for piece in pieces]
+    parts: list[Part] = [begun] if begun and pieces else []
+    for _, _, part in sorted(placed, key=lambda place: place[:2]):
+        last = parts[-1] if parts else None
+        if isinstance(part, bytes) and isinstance(last, bytes):
+            parts[-1] = last + part
+        else:
+            parts.append(part)
+    return parts
+
+
+def _up_to(pieces: Iterable[Piece], most: int) -> list[Piece]:
+    taken: list[Piece] = []
+    for piece in pieces:
+        if len(piece.data) >= most:
+            return [*taken, Piece(piece.start, piece.data[:most])]
+        taken.append(piece)
+        most -= len(piece.data)
+    return taken
+
+
+def _down_to(pieces: Iterator[Piece], most: int) -> list[Piece]:
+    taken: list[Piece] = []
+    for piece in pieces:
+        if len(piece.data) >= most:
+            taken.append(Piece(piece.end - most, piece.data[len(piece.data) - most :]))
+            break
+        taken.append(piece)
+        most -= len(piece.data)
+    return taken[::-1]
+
+
+def _cut_head(pieces: list[Piece]) -> list[Piece]:
+    return _up_to(pieces, output_text.head_cut(_joined(pieces)))
+
+
+def _cut_tail(pieces: list[Piece]) -> list[Piece]:
+    data = _joined(pieces)
+    return _down_to(reversed(pieces), len(data) - output_text.tail_cut(data))
+
+
+def _joined(pieces: Iterable[Piece]) -> bytes:
+    return b"".join(piece.data for piece in pieces)
+
+
+def _size(pieces: list[Piece]) -> int:
+    return sum(len(piece.data) for piece in pieces)
+
+
+def _end(pieces: list[Piece], otherwise: int) -> int:
+    return pieces[-1].end if pieces else otherwise

@@ -1,0 +1,138 @@
+"""The nouns: what a job is, and every way it can stand or have ended."""
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+StatusWord = Literal["running", "completed", "failed", "killed"]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to run. Written once, before the job is visible."""
+
+    id: str
+    command: str
+    shell: str
+    cwd: str
+    created_at: float
+    max_output_bytes: int
+    name: str | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The live part of a job: who it is in the process table, and when that began."""
+
+    pid: int
+    shim_pid: int
+    started_at: float
+    boot_id: str | None
+
+
+@dataclass(frozen=True)
+class Running:
+    """Somebody holds the lock. `run` is None in the instant before the child is exec'd."""
+
+    run: Run | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The shim saw the end and wrote it down."""
+
+    ended_at: float
+    duration_s: float
+    output_bytes: int
+    """How long the log was when the job ended; processes it left behind may have added to it."""
+
+
+@dataclass(frozen=True)
+class Exited(Ended):
+    code: int
+
+
+@dataclass(frozen=True)
+class Signaled(Ended):
+    """By a signal that we did not send."""
+
+    signal: int
+
+
+@dataclass(frozen=True)
+class Killed(Ended):
+    """By us, because somebody asked: whatever its exit code says."""
+
+    code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True)
+class TimedOut(Ended):
+    """By us, because its time was up."""
+
+    code: int | None
+    signal: int | None
+
+
+@dataclass(frozen=True)
+class NeverStarted(Ended):
+    reason: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The shim is gone and left no outcome: we do not know, and say so."""
+
+    reason: str
+
+
+End = Exited | Signaled | Killed | TimedOut | NeverStarted
+State = Running | End | Lost
+
+
+@dataclass(frozen=True)
+class Job:
+    spec: Spec
+    state: State
+    run: Run | None
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+
+def status_word(state: State) -> StatusWord:
+    """The contract's word. Anything finer is in the state itself."""
+    match state:
+        case Running():
+            return "running"
+        case Exited(code=0):
+            return "completed"
+        case Exited() | NeverStarted() | Lost():
+            return "failed"
+        case Signaled() | Killed() | TimedOut():
+            return "killed"
+        case _:
+            assert_never(state)
+
+
+def cause_word(state: State) -> str | None:
+    """How it ended, finer than the status; None while it runs."""
+    match state:
+        case Running():
+            return None
+        case Exited():
+            return "exited"
+        case Signaled():
+            return "signaled"
+        case Killed():
+            return "killed"
+        case TimedOut():
+            return "timed_out"
+        case NeverStarted():
+            return "never_started"
+        case Lost():
+            return "lost"
+        case _:
+            assert_never(state)

@@ -1,0 +1,160 @@
+"""Writes a job's log: bounded, and in one syscall from the job's pipe to the page cache.
+
+`splice` moves bytes without reading them into memory, so a kill -9 between two instructions cannot
+lose what was read but not written. Bounded: the first segment and the newest bytes stay, what lies
+between is deleted by the segment. A full disk costs output (a gap, counted), never the job.
+"""
+
+import errno
+import os
+import time
+
+from bgjob.log_format import HEADER, RUN, RUN_RESOLUTION_US, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+
+SEGMENTS_PER_LOG = 16
+SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES = 256, 8 << 20
+COPY_BYTES = 1 << 16
+DISK_RETRY_S = 1.0
+
+
+class LogWriter:
+    def __init__(self, directory: str, limit_bytes: int) -> None:
+        self.directory = directory
+        self.limit_bytes = limit_bytes
+        self.segment_bytes = min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
+        self.end = 0
+        self.before = {STDOUT: 0, STDERR: 0}  # bytes of each stream so far, dropped ones included
+        self._segments: list[tuple[int, int]] = []  # (start, weight) of the closed ones
+        self._start = self._room = 0
+        self._data = self._runs = -1
+        self._stream = self._stamped_us = 0
+        self._disk_full_until = 0.0
+        self._can_splice = hasattr(os, "splice")
+
+    def take(self, source: int, stream: int, most: int = 1 << 30) -> int:
+        """Move what is there, at most `most` bytes; 0 at the end of the stream, BlockingIOError if it is dry."""
+        if self._disk_is_full():
+            return self._drop(source, stream, most)
+        try:
+            self._label(stream)
+            count = self._move(source, min(most, self._room))
+        except BlockingIOError:
+            raise
+        except OSError:
+            return self._on_full_disk(source, stream, most)
+        self._room -= count
+        self._advance(stream, count)
+        return count
+
+    def sync(self) -> None:
+        if self._data >= 0:
+            os.fdatasync(self._data)
+            os.fdatasync(self._runs)
+
+    def _advance(self, stream: int, count: int) -> None:
+        self.end += count
+        self.before[stream] += count
+
+    def _label(self, stream: int) -> None:
+        """Say whose bytes come next, and when, before they come."""
+        if self._room <= 0:
+            self._roll()
+        now_us = time.time_ns() // 1000
+        if stream != self._stream or not 0 <= now_us - self._stamped_us < RUN_RESOLUTION_US:
+            _write_all(self._runs, RUN.pack(self.end, now_us << 8 | stream))
+            self._room = max(1, self._room - RUN.size)
+            self._stream, self._stamped_us = stream, now_us
+
+    def _move(self, source: int, most: int) -> int:
+        if not self._can_splice:
+            return self._copy(source, most)
+        try:
+            return os.splice(source, self._data, most)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            self._can_splice = False  # a file system that cannot
+            return self._copy(source, most)
+
+    def _copy(self, source: int, most: int) -> int:
+        data = os.read(source, min(most, COPY_BYTES))
+        try:
+            _write_all(self._data, data)
+        except OSError:
+            os.ftruncate(self._data, self.end - self._start)  # read and unwritable: whole into the gap
+            self._disk_full_until = time.monotonic() + DISK_RETRY_S
+            self._room = 0
+        return len(data)
+
+    # -- segments -----------------------------------------------------------------------------------
+
+    def _roll(self) -> None:
+        self._close()
+        while self._segments[2:] and self._weight() + self.segment_bytes > self.limit_bytes:
+            self._delete(1)  # [0] is the head: the beginning of a log is worth more than its middle
+        path = f"{self.directory}/{segment_name(self.end)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._runs = os.open(path + RUNS_SUFFIX, flags, 0o600)
+        self._data = os.open(path, flags, 0o600)
+        self._start, self._stream = self.end, 0
+        _write_all(self._runs, HEADER.pack(*self.before.values()))
+        self._room = max(1, self.segment_bytes - HEADER.size)
+
+    def _close(self) -> None:
+        if self._runs >= 0:
+            os.close(self._runs)
+            self._runs = -1
+        if self._data >= 0:
+            os.close(self._data)
+            self._data = -1
+            self._segments.append((self._start, self._weigh(self._start)))
+
+    def _weight(self) -> int:
+        return sum(weight for _, weight in self._segments)
+
+    def _weigh(self, start: int) -> int:
+        path = f"{self.directory}/{segment_name(start)}"
+        return os.stat(path).st_size + os.stat(path + RUNS_SUFFIX).st_size
+
+    def _delete(self, index: int) -> None:
+        start, _ = self._segments.pop(index)
+        path = f"{self.directory}/{segment_name(start)}"
+        os.unlink(path)  # the data first: a reader that finds no data does not ask for its runs
+        os.unlink(path + RUNS_SUFFIX)
+
+    # -- a full disk --------------------------------------------------------------------------------
+
+    def _disk_is_full(self) -> bool:
+        if self._disk_full_until and time.monotonic() >= self._disk_full_until:
+            self._disk_full_until = 0.0
+        return self._disk_full_until > 0.0
+
+    def _on_full_disk(self, source: int, stream: int, most: int) -> int:
+        """Give back our own oldest middle first; failing that, drop output for a while and look again."""
+        self._close_empty_or_short()
+        if self._segments[2:]:
+            self._delete(1)
+        else:
+            self._disk_full_until = time.monotonic() + DISK_RETRY_S
+        return self._drop(source, stream, most)
+
+    def _close_empty_or_short(self) -> None:
+        try:
+            self._close()
+            if self._segments and self._segments[-1][0] == self.end:
+                self._delete(-1)
+        except OSError:
+            pass  # half a segment was made: the next one takes its name again
+        self._room = 0
+
+    def _drop(self, source: int, stream: int, most: int) -> int:
+        count = len(os.read(source, min(most, COPY_BYTES)))
+        self._room = 0  # what comes after the gap is a new segment
+        self._advance(stream, count)
+        return count
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,148 @@
+"""The process table, as far as a job needs it. Linux is asked through /proc, other systems through `ps`."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+LINUX = sys.platform == "linux"
+PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
+JOB_ID_VARIABLE = "BGJOB_ID"
+DEATH_PATIENCE_S = 10.0
+
+
+def adopt_orphans() -> bool:
+    """Make every descendant that loses its parent our child: neither setsid nor a double fork escapes."""
+    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def set_process_name(name: str) -> None:
+    """What `ps` and `top` show."""
+    _prctl(PR_SET_NAME, name.encode())
+
+
+if LINUX:
+    import ctypes
+
+    _libc = ctypes.CDLL(None)
+
+    def _prctl(option: int, value: int | bytes) -> bool:
+        return bool(_libc.prctl(option, value, 0, 0, 0) == 0)
+
+else:
+
+    def _prctl(option: int, value: int | bytes) -> bool:
+        return False
+
+
+def boot_id() -> str | None:
+    """Changes with every boot; None where the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def descendants(root: int) -> list[int]:
+    """All live and dead-but-unreaped processes below `root`, parents before children."""
+    found: list[int] = []
+    todo = [root]
+    table = None if os.path.exists(f"/proc/{root}/task/{root}/children") else _table()
+    while todo:
+        pid = todo.pop()
+        kids = _children(pid) if table is None else table.get(pid, [])
+        found += kids
+        todo += kids
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    kids: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                kids += map(int, file.read().split())
+    except OSError:
+        pass  # gone meanwhile: its children are somebody else's by now
+    return kids
+
+
+def _table() -> dict[int, list[int]]:
+    """The children of every process, from one look at them all."""
+    answer = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False)
+    kids: dict[int, list[int]] = {}
+    for line in answer.stdout.splitlines():
+        pid, parent = map(int, line.split())
+        kids.setdefault(parent, []).append(pid)
+    return kids
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Those that still run: a zombie does not."""
+    return [pid for pid in pids if _state(pid) not in ("Z", "X", None)]
+
+
+def _state(pid: int) -> str | None:
+    if not LINUX:
+        return "R"
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1].decode()
+    except OSError:
+        return None
+
+
+def send(pid: int, signal_number: int) -> None:
+    """To one process that is ours. Never to a group by accident, never to init."""
+    if pid <= 1:
+        raise ValueError(f"refusing to signal pid {pid}")
+    try:
+        os.kill(pid, signal_number)
+    except (ProcessLookupError, PermissionError):
+        pass  # gone, or it changed its user: there is nothing we could do
+
+
+def marked(job_id: str) -> list[int]:
+    """Live processes that carry this job's id in their environment: what is left of it when its shim is gone."""
+    if not LINUX:
+        return []
+    mark = f"{JOB_ID_VARIABLE}={job_id}".encode()
+    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def kill_marked(job_id: str) -> int:
+    """SIGKILL to what is left of a job without a shim, until it is gone; how many processes that were."""
+    killed = 0
+    while pids := marked(job_id):
+        struck = [_kill_pinned(pid, job_id) for pid in pids]
+        if not any(struck):
+            break  # not ours to kill
+        killed += sum(struck)
+    return killed
+
+
+def _kill_pinned(pid: int, job_id: str) -> bool:
+    """Pin the pid, look again, then shoot and see it die: a reused pid is never hit."""
+    try:
+        pin = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not _carries(pid, f"{JOB_ID_VARIABLE}={job_id}".encode()):
+            return False
+        signal.pidfd_send_signal(pin, signal.SIGKILL)
+        return bool(select.select([pin], [], [], DEATH_PATIENCE_S)[0])
+    except OSError:
+        return False
+    finally:
+        os.close(pin)

@@ -1,0 +1,183 @@
+"""The shim's socket: one JSON line in, one out. Whoever may open it may steer the job.
+
+{"op": "status"}                            pid, end of the log, the outcome if there is one
+{"op": "wait", "beyond": N, "quiet_s": Q}   answered at the end of the job, or once the log is longer
+                                            than N and then (with Q) has not grown for Q seconds
+{"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
+{"op": "signal", "signal": N}               to every process of the job
+{"op": "kill", "signal": N, "grace_s": S}   answered when no process is left
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+
+from bgjob.shim.feed import Feed
+from bgjob.shim.loop import READABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bgjob.jobdir import Record
+    from bgjob.shim.loop import Loop
+    from bgjob.shim.supervise import Supervisor
+
+REQUEST_MAX_BYTES = 1 << 16
+PIECE_BYTES = 1 << 16
+
+
+class Desk:
+    """Takes visitors in. What they ask is done by the supervisor."""
+
+    def __init__(self, loop: Loop, path: str, supervisor: Supervisor) -> None:
+        self._loop, self._path, self._supervisor = loop, path, supervisor
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.bind(path)  # our umask makes it 0600
+        self._socket.listen(128)
+        loop.watch(self._socket.fileno(), READABLE, self._on_knock)
+
+    def close(self) -> None:
+        os.unlink(self._path)
+        self._socket.close()
+
+    def _on_knock(self, _event: int) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            return  # it has gone already
+        if _peer_uid(connection) in (os.geteuid(), 0):
+            Visitor(self._loop, connection, self._supervisor)
+        else:
+            connection.close()
+
+
+class Visitor:
+    """One connection. Asks one thing after the other; each is answered once, perhaps later."""
+
+    def __init__(self, loop: Loop, connection: socket.socket, supervisor: Supervisor) -> None:
+        self._loop, self._connection, self._supervisor = loop, connection, supervisor
+        self._fd = connection.fileno()
+        self._received = b""
+        self._payload_left = 0
+        self._take_payload: Callable[[bytes], None] | None = None
+        self._waiting = False  # for an answer: nothing more is read until it has it
+        connection.setblocking(False)
+        loop.watch(self._fd, READABLE, self._on_event)
+
+    def answer(self, **answer: object) -> None:
+        self._waiting = False
+        if self._send(answer):
+            self._read_on()
+
+    def answer_and_leave(self, **answer: object) -> None:
+        """For one whose further bytes have no meaning any more."""
+        if self._send(answer):
+            self.leave()
+
+    def _send(self, answer: Record) -> bool:
+        if self._fd < 0:
+            return False
+        try:
+            self._connection.send(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            self.leave()  # it hung up, or does not read: one answer always fits into its buffer
+            return False
+        return True
+
+    def on_payload(self, most: int, take: Callable[[bytes], None]) -> None:
+        """Hand over the next piece of this visitor's payload, once, when it is there."""
+        self._payload_left, self._take_payload = most, take
+        self._read_on()
+
+    def leave(self) -> None:
+        if self._fd < 0:
+            return
+        self._loop.forget(self._fd)
+        self._connection.close()
+        self._fd = -1
+        self._supervisor.on_leave(self)
+
+    def _read_on(self) -> None:
+        if self._fd >= 0:
+            self._loop.watch_for(self._fd, READABLE)
+            self._consume()
+
+    def _on_event(self, event: int) -> None:
+        if not event & READABLE:
+            return self.leave()
+        try:
+            data = self._connection.recv(PIECE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return self.leave()
+        self._received += data
+        self._consume()
+
+    def _consume(self) -> None:
+        if self._take_payload and self._received:
+            take, self._take_payload = self._take_payload, None
+            piece, self._received = self._received[: self._payload_left], self._received[self._payload_left :]
+            self._loop.watch_for(self._fd, 0)  # the job must have read this before we read more
+            take(piece)
+        elif not self._take_payload and not self._waiting and b"\n" in self._received:
+            line, _, self._received = self._received.partition(b"\n")
+            self._waiting = True
+            self._loop.watch_for(self._fd, 0)
+            self._ask(line)
+        elif not self._take_payload and len(self._received) > REQUEST_MAX_BYTES:
+            self.leave()
+
+    def _ask(self, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            act = _OPERATIONS[request["op"]]
+        except (ValueError, KeyError, TypeError):
+            return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
+        try:
+            act(self._supervisor, self, request)
+        except (ValueError, KeyError, TypeError) as error:
+            self.answer(ok=False, error=f"{type(error).__name__}: {error}")
+
+
+def _status(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
+    visitor.answer(ok=True, **supervisor.status())
+
+
+def _wait(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+    beyond, quiet_s = request.get("beyond"), request.get("quiet_s")
+    supervisor.wait(
+        visitor, None if beyond is None else int(beyond), None if quiet_s is None else float(quiet_s)
+    )
+
+
+def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+    feed = Feed(visitor, int(request["length"]), bool(request.get("close")))
+    supervisor.stdin.add(feed, float(request["wait_s"]))
+
+
+def _signal(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+    visitor.answer(ok=True, processes=supervisor.signal_all(int(request["signal"])))
+
+
+def _kill(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+    supervisor.kill(visitor, int(request["signal"]), float(request["grace_s"]))
+
+
+_OPERATIONS = {"status": _status, "wait": _wait, "stdin": _stdin, "signal": _signal, "kill": _kill}
+
+
+def _peer_uid(connection: socket.socket) -> int:
+    if sys.platform != "linux":
+        return os.geteuid()  # the directory is 0700: nobody else gets here
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid

@@ -1,0 +1,132 @@
+"""The job's output, from its pipes into the log."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+import time
+
+from bgjob.log_format import STDERR, STDOUT
+from bgjob.shim.loop import READABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bgjob.log_writer import LogWriter
+    from bgjob.shim.loop import Action, Loop
+
+F_SETPIPE_SZ = 1031
+PIPE_BYTES, BUSY_PIPE_BYTES = 1 << 16, 1 << 20  # a user has 64 MiB for all pipes: only busy ones are enlarged
+FAIR_SHARE_BYTES = 4 << 20
+IDLE_S = 2.0
+
+
+class Pump:
+    def __init__(self, loop: Loop, log: LogWriter, stdout: int, stderr: int, on_output: Action) -> None:
+        self._loop, self._log, self._on_output = loop, log, on_output
+        self._streams = {stdout: STDOUT, stderr: STDERR}
+        self._capacity = dict.fromkeys(self._streams, PIPE_BYTES)
+        self._pace = Pace()
+        self._shrinking = False
+        self.last_output_at = 0.0
+        for fd in self._streams:
+            loop.watch(fd, READABLE, lambda event, fd=fd: self._on_event(fd, event))  # type: ignore[misc]
+
+    @property
+    def finished(self) -> bool:
+        """Nobody can write any more."""
+        return not self._streams
+
+    def drain(self) -> None:
+        """What is in the pipes now. Not until they are dry: a process left behind may write for ever."""
+        for fd in list(self._streams):
+            waiting = readable_bytes(fd)
+            while waiting > 0 and (moved := self._take(fd, waiting)) > 0:
+                waiting -= moved
+
+    def _on_event(self, fd: int, event: int) -> None:
+        if not event & READABLE:
+            return self._close(fd)  # a hang-up, and nothing left to read
+        moved = 0
+        while 0 <= moved < FAIR_SHARE_BYTES and (count := self._take(fd, FAIR_SHARE_BYTES)) > 0:
+            moved += count
+            if count < PIPE_BYTES:
+                break
+        if moved:
+            self._told(fd, moved)
+
+    def _take(self, fd: int, most: int) -> int:
+        try:
+            count = self._log.take(fd, self._streams[fd], most)
+        except BlockingIOError:
+            return 0
+        if count >= PIPE_BYTES and self._capacity[fd] == PIPE_BYTES:
+            self._resize(fd, BUSY_PIPE_BYTES)  # it was full: the job may have waited for us
+        return count
+
+    def _told(self, fd: int, moved: int) -> None:
+        self.last_output_at = time.monotonic()
+        self._on_output()
+        nap_s = self._pace.nap_s(fd, moved > self._capacity[fd] // 2, self.last_output_at)
+        if nap_s:
+            time.sleep(nap_s)
+
+    def _close(self, fd: int) -> None:
+        self._loop.forget(fd)
+        del self._streams[fd]
+        os.close(fd)
+
+    def _resize(self, fd: int, size_bytes: int) -> None:
+        try:
+            self._capacity[fd] = fcntl.fcntl(fd, F_SETPIPE_SZ, size_bytes)
+        except OSError:
+            return  # the user's allowance is used up, or a system without
+        if size_bytes > PIPE_BYTES and not self._shrinking:
+            self._shrinking = True
+            self._loop.call_later(IDLE_S, self._shrink_idle)
+
+    def _shrink_idle(self) -> None:
+        """Give the allowance back when the job has gone quiet."""
+        if time.monotonic() - self.last_output_at < IDLE_S:
+            self._loop.call_later(IDLE_S, self._shrink_idle)
+            return
+        self._shrinking = False
+        for fd in self._streams:
+            self._resize(fd, PIPE_BYTES)
+
+
+class Pace:
+    """How long to let a busy pipe fill before looking again: else each of a chatty job's writes wakes us.
+
+    Never while stdout and stderr alternate: then the order of wake-ups is the order of the log.
+    """
+
+    HOT_WAKES = 16
+    NAP_MIN_S, NAP_MAX_S = 0.0001, 0.001
+
+    def __init__(self) -> None:
+        self._hot = 0
+        self._last_fd = -1
+        self._last_at = 0.0
+        self._nap_s = self.NAP_MAX_S
+
+    def nap_s(self, fd: int, filled: bool, now: float) -> float:
+        quick = fd == self._last_fd and now - self._last_at < 2 * self.NAP_MAX_S
+        self._hot = self._hot + 1 if quick else 0
+        self._last_fd, self._last_at = fd, now
+        if self._hot <= self.HOT_WAKES:
+            return 0.0
+        self._nap_s = (
+            max(self._nap_s / 2, self.NAP_MIN_S) if filled else min(self._nap_s * 1.2, self.NAP_MAX_S)
+        )
+        if filled and self._nap_s == self.NAP_MIN_S:
+            return 0.0
+        self._last_at += self._nap_s
+        return self._nap_s
+
+
+def readable_bytes(fd: int) -> int:
+    """How much is in the pipe; works on either end of it."""
+    count: int = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0]
+    return count

@@ -1,0 +1,207 @@
+"""One job, from its start to its outcome."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from bgjob import jobdir, processes
+from bgjob.log_writer import LogWriter
+from bgjob.shim import child
+from bgjob.shim.desk import Desk, Visitor
+from bgjob.shim.feed import Stdin
+from bgjob.shim.loop import READABLE, Loop, signal_pipe
+from bgjob.shim.pump import Pump
+from bgjob.shim.stop import Stop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bgjob.jobdir import Record
+
+RETRY_S = 0.2
+DEFAULT_GRACE_S = 5.0
+
+
+class Supervisor:
+    """Runs in the job directory. All that can fail for want of room is made before the child is started."""
+
+    stdin: Stdin
+    _child: child.Child
+    _pump: Pump
+
+    def __init__(self, spec: Record, slot: int | None) -> None:
+        self._spec, self._slot = spec, slot
+        self._loop = Loop()
+        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
+        self._desk = Desk(self._loop, jobdir.CONTROL, self)
+        self._stop = Stop(self._loop)
+        self._waiters: list[Waiter] = []
+        self._outcome: Record | None = None
+        self._stop_cause: str | None = None
+        self._childless = False
+        self._adopts = processes.adopt_orphans()
+        self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+        self._loop.watch(self._signals, READABLE, self._on_signal)
+
+    def start(self, script: str | None, environment: dict[str, str], umask: int) -> int:
+        """The pid of the child, once it is exec'd; OSError says why it is not."""
+        job = child.start(self._spec, script, environment, umask)
+        self._started = time.monotonic()
+        self._child = job
+        self._pump = Pump(self._loop, self._log, job.stdout, job.stderr, self._on_output)
+        self.stdin = Stdin(self._loop, job.stdin, self._settled_log_end)
+        return job.pid
+
+    def run(self) -> None:
+        if self._spec.get("timeout_s") is not None:
+            self._loop.call_later(self._spec["timeout_s"], self._time_out)
+        while not self._is_over():
+            self._loop.turn()
+        self._pump.drain()
+        self._stop.done()
+        self._desk.close()
+
+    def _is_over(self) -> bool:
+        return self._child.reaped and self._childless and (self._adopts or self._pump.finished)
+
+    # -- what visitors ask --------------------------------------------------------------------------
+
+    def status(self) -> Record:
+        return {"pid": self._child.pid, "end": self._log.end, "outcome": self._outcome}
+
+    def wait(self, visitor: Visitor, beyond: int | None, quiet_s: float | None) -> None:
+        waiter = Waiter(visitor, beyond, quiet_s)
+        self._waiters.append(waiter)
+        self._consider(waiter)
+
+    def signal_all(self, signal_number: int) -> int:
+        tree = processes.descendants(os.getpid())
+        for pid in tree:
+            processes.send(pid, signal_number)
+        return len(tree)
+
+    def kill(self, visitor: Visitor, signal_number: int, grace_s: float) -> None:
+        self._reap()  # one that has ended by itself was not killed
+        self._stop.tell_when_done(visitor, was_running=self._outcome is None)
+        self._end_by("killed", signal_number, grace_s)
+
+    def on_leave(self, visitor: Visitor) -> None:
+        self._waiters = [waiter for waiter in self._waiters if waiter.visitor is not visitor]
+        self.stdin.drop(visitor)
+        self._stop.forget(visitor)
+
+    # -- what happens -------------------------------------------------------------------------------
+
+    def _on_output(self) -> None:
+        for waiter in self._waiters[:]:
+            self._consider(waiter)
+
+    def _on_signal(self, _event: int) -> None:
+        arrived = os.read(self._signals, 512)
+        self._reap()
+        if signal.SIGTERM in arrived:
+            self._end_by("killed", signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _time_out(self) -> None:
+        self._reap()
+        if self._outcome is None:
+            self._end_by("timed_out", signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _end_by(self, cause: str, signal_number: int, grace_s: float) -> None:
+        self._stop_cause = self._stop_cause or cause
+        self._stop.begin(signal_number, grace_s)
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        """Look, record, and only then reap: a code that is reaped and not on disk can be lost."""
+        while dead := self._first_dead():
+            if dead.pid != self._child.pid:
+                child.reap(dead)
+            elif not self._record(dead):
+                return
+
+    def _first_dead(self) -> child.Death | None:
+        try:
+            return child.first_dead()
+        except ChildProcessError:
+            self._childless = True
+            return None
+
+    def _record(self, dead: child.Death) -> bool:
+        """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
+        if self._outcome is None and not self._write_outcome(dead):
+            self._loop.call_later(RETRY_S, lambda: self._record_again(dead))
+            return False
+        child.reap(dead)
+        self._child.reaped = True
+        return True
+
+    def _record_again(self, dead: child.Death) -> None:
+        if self._record(dead):
+            self._reap()
+
+    def _write_outcome(self, dead: child.Death) -> bool:
+        self._pump.drain()
+        outcome = {
+            "format": jobdir.FORMAT_VERSION,
+            "cause": self._stop_cause or ("exited" if dead.signal is None else "signaled"),
+            "exit_code": dead.exit_code,
+            "signal": dead.signal,
+            "ended_at": time.time(),
+            "duration_s": time.monotonic() - self._started,
+            "output_bytes": self._log.end,
+        }
+        try:
+            jobdir.write_record(jobdir.OUTCOME, outcome)
+        except OSError:
+            return False
+        self._outcome = outcome
+        self._announce()
+        return True
+
+    def _announce(self) -> None:
+        """Visible first, durable right after: a reader checks the log's length against the outcome."""
+        if self._slot is not None:
+            os.close(self._slot)
+            self._slot = None
+        self._on_output()
+        self.stdin.end_all("the job has ended")
+        try:
+            self._log.sync()
+            jobdir.sync_record(jobdir.OUTCOME)
+        except OSError:
+            pass  # the machine's trouble, and not the job's
+
+    def _settled_log_end(self) -> int:
+        """Where the log ends with everything in it that was printed until now."""
+        self._pump.drain()
+        return self._log.end
+
+    def _consider(self, waiter: Waiter) -> None:
+        if waiter not in self._waiters:
+            return
+        quiet_at = waiter.quiet_at(self._log.end, self._pump.last_output_at)
+        if self._outcome or (quiet_at is not None and quiet_at <= time.monotonic()):
+            self._waiters.remove(waiter)
+            waiter.visitor.answer(ok=True, end=self._log.end, outcome=self._outcome)
+        elif quiet_at is not None and not waiter.timed:
+            waiter.timed = True
+            self._loop.call_later(quiet_at - time.monotonic(), lambda: self._look_again(waiter))
+
+    def _look_again(self, waiter: Waiter) -> None:
+        waiter.timed = False
+        self._consider(waiter)
+
+
+class Waiter:
+    def __init__(self, visitor: Visitor, beyond: int | None, quiet_s: float | None) -> None:
+        self.visitor, self.beyond, self.quiet_s = visitor, beyond, quiet_s
+        self.timed = False
+
+    def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
+        """When it may be answered; None: nothing new yet."""
+        if self.beyond is None or log_end <= self.beyond:
+            return None
+        return last_output_at + (self.quiet_s or 0.0)

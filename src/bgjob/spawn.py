@@ -1,0 +1,161 @@
+"""Hands a new job to a shim: forked from a zygote in a millisecond or two, or a fresh interpreter in tens.
+
+The zygote belongs to this process, holds nothing and may die at any time: the next start makes another.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BOOT = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry; entry.main(sys.argv[2:])"
+# -I -S -E: nothing of the user's site, so that a shim starts fast and the same everywhere
+SHIM = [sys.executable, "-I", "-S", "-E", "-c", BOOT, PACKAGE_ROOT]
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a shim is given. `lock` and `slot` are shared with us until we close ours."""
+
+    directory: str
+    lock: int
+    slot: int | None
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A shim has taken the job; what came of it will be read from its pipe."""
+
+    ready: int
+
+    def finish(self) -> str | None:
+        """Waits until the child is exec'd. None, or why it could not be."""
+        try:
+            answer = _read_all(self.ready)
+        finally:
+            os.close(self.ready)
+        if not answer:
+            return "the shim died at the start"
+        error: str | None = json.loads(answer).get("error")
+        return error
+
+
+class Spawner:
+    """Starts shims; from a zygote of its own, where one is wanted and the system can do that."""
+
+    def __init__(self, *, zygote: bool) -> None:
+        self._wants_zygote = zygote
+        self._requests: socket.socket | None = None
+        self._mutex = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Have the zygote ready before the first job needs it."""
+        with self._mutex:
+            self._connected()
+
+    def close(self) -> None:
+        """The zygote ends with its socket; the shims it made go on."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+
+    def start(self, handover: Handover) -> Start:
+        for launch in (self._ask_zygote, _run_fresh):
+            if start := _attempt(handover, launch):
+                return start
+        raise OSError("no shim could be started")
+
+    def _ask_zygote(self, directory: str, descriptors: list[int]) -> bool:
+        with self._mutex:
+            for _ in range(2):  # one that died is replaced once
+                requests = self._connected()
+                if requests is None:
+                    return False
+                try:
+                    socket.send_fds(requests, [os.fsencode(directory)], descriptors)
+                    return True
+                except OSError:
+                    requests.close()
+                    self._requests = None
+        return False
+
+    def _connected(self) -> socket.socket | None:
+        if self._requests is None and self._wants_zygote:
+            try:
+                self._requests = _boot_zygote()
+            except OSError:
+                return None  # no such sockets here: each shim is started fresh
+        return self._requests
+
+
+def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
+    ready, their_ready = os.pipe()
+    environment = _environment_file(handover.environment)
+    descriptors = [handover.lock, their_ready, environment]
+    if handover.slot is not None:
+        descriptors.append(handover.slot)
+    try:
+        launched = launch(handover.directory, descriptors)
+    finally:
+        os.close(their_ready)
+        os.close(environment)
+    if launched and _is_taken(ready):
+        return Start(ready)
+    os.close(ready)  # a shim that comes too late finds it closed, and leaves the job alone
+    return None
+
+
+def _run_fresh(directory: str, descriptors: list[int]) -> bool:
+    numbers = [str(fd) for fd in [*descriptors, -1][:4]]
+    launcher = subprocess.Popen(
+        [*SHIM, "fresh", directory, *numbers],
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return launcher.wait() == 0  # it has forked away from us
+
+
+def _boot_zygote() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        subprocess.Popen(
+            [*SHIM, "zygote"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).wait()
+    return ours
+
+
+def _environment_file(environment: Mapping[str, str]) -> int:
+    """In memory only where the system can: secrets do not rest on disk."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("environment", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    view = memoryview(json.dumps(dict(environment)).encode())
+    while view:
+        view = view[os.write(fd, view) :]
+    return fd
+
+
+def _is_taken(ready: int) -> bool:
+    poll = select.poll()
+    poll.register(ready, select.POLLIN)
+    return bool(poll.poll(PATIENCE_S * 1000)) and os.read(ready, 1) == b"+"
+
+
+def _read_all(fd: int) -> bytes:
+    data = b""
+    while part := os.read(fd, 1 << 16):
+        data += part
+    return data

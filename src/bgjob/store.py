@@ -1,0 +1,303 @@
+"""All jobs of one home. The directories are the truth; the index can be thrown away and made again.
+
+    jobs/<id>/             one job each, see jobdir
+    index/<µs>-<id>        when each was created, as a name: newest first without opening anything
+    slots/<n>              flocked by the shim that uses it: exact across any number of servers
+    drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
+    trash/<id>/            on its way out
+    cleaned                its mtime says when somebody last cleaned up
+
+Any number of processes use one store at once; none of them is needed for it to stay right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from bgjob import jobdir, processes
+from bgjob.errors import JobNotFound, StoreUnusable
+from bgjob.job import (
+    End,
+    Exited,
+    Job,
+    Killed,
+    Lost,
+    NeverStarted,
+    Run,
+    Running,
+    Signaled,
+    Spec,
+    State,
+    TimedOut,
+)
+from bgjob.jobdir import CONTROL, LOCK, LOG, OUTCOME, RUN, SCRIPT, SPEC
+
+JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
+REMEMBERED_JOBS = 20_000
+ABANDONED_S = 3600.0
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """Visible, and ours until a shim has it: `lock` is held by us."""
+
+    directory: str
+    lock: int
+
+
+class Store:
+    def __init__(self, home: str) -> None:
+        self.home = os.path.abspath(home)
+        self._jobs, self._index = f"{self.home}/jobs", f"{self.home}/index"
+        self._ended: dict[str, Job] = {}  # these never change again
+        self._prepare()
+
+    # -- making a job -------------------------------------------------------------------------------
+
+    def create(self, spec: Spec) -> NewJob:
+        draft = f"{self.home}/drafts/{spec.id}"
+        os.mkdir(draft, 0o700)
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, draft, ignore_errors=True)
+            lock = jobdir.take_lock(f"{draft}/{LOCK}")
+            undo.callback(os.close, lock)
+            os.mkdir(f"{draft}/{LOG}", 0o700)
+            jobdir.reserve_record(f"{draft}/{OUTCOME}")
+            _write_script(draft, spec.command.encode())
+            jobdir.write_record(f"{draft}/{SPEC}", {"format": jobdir.FORMAT_VERSION, **asdict(spec)})
+            self._enter(spec)
+            os.rename(draft, self.directory(spec.id))
+            undo.pop_all()
+        return NewJob(self.directory(spec.id), lock)
+
+    def make_durable(self, job_id: str) -> None:
+        """After this the job survives a power cut."""
+        jobdir.sync_record(f"{self.directory(job_id)}/{SPEC}")
+        jobdir.sync_directory(self._jobs)
+        jobdir.sync_directory(self._index)
+
+    def claim_slot(self, limit: int) -> int | None:
+        """A descriptor that stands for one running job; the slot is free when its last holder is gone."""
+        for number in range(limit):
+            fd = os.open(f"{self.home}/slots/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return fd
+            except BlockingIOError:
+                os.close(fd)
+        return None
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def directory(self, job_id: str) -> str:
+        """An id is matched whole before it becomes a part of a path."""
+        if not JOB_ID.fullmatch(job_id):
+            raise JobNotFound(job_id)
+        return f"{self._jobs}/{job_id}"
+
+    def control_path(self, job_id: str) -> str:
+        return f"{self.directory(job_id)}/{CONTROL}"
+
+    def log_directory(self, job_id: str) -> str:
+        return f"{self.directory(job_id)}/{LOG}"
+
+    def load(self, job_id: str) -> Job:
+        directory = self.directory(job_id)
+        if not os.path.isdir(directory):
+            self._ended.pop(job_id, None)
+            raise JobNotFound(job_id)
+        return self._ended.get(job_id) or self._read(job_id, directory)
+
+    def has_shim(self, job_id: str) -> bool:
+        """A job that has ended keeps its shim while processes of it are left."""
+        return jobdir.is_locked(f"{self.directory(job_id)}/{LOCK}")
+
+    def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
+        """(place in the order, job id), newest first; `before` is such a place."""
+        for entry in sorted(os.listdir(self._index), reverse=True):
+            job_id = entry[-36:]
+            if JOB_ID.fullmatch(job_id) and (before is None or entry < before):
+                yield entry, job_id
+
+    def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
+        for place, job_id in self.ids(before):
+            with contextlib.suppress(JobNotFound):  # cleaned up meanwhile, or not yet visible
+                yield place, self.load(job_id)
+
+    def _read(self, job_id: str, directory: str) -> Job:
+        spec = _spec(job_id, jobdir.read_record(f"{directory}/{SPEC}"))
+        state = self._state(directory)
+        run = state.run if isinstance(state, Running) else _run(jobdir.read_record(f"{directory}/{RUN}"))
+        job = Job(spec, state, run)
+        if not isinstance(state, Running):
+            self._remember(job)
+        return job
+
+    def _state(self, directory: str) -> State:
+        if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
+            return end
+        if jobdir.is_locked(f"{directory}/{LOCK}"):
+            return Running(_run(jobdir.read_record(f"{directory}/{RUN}")))
+        # it may have ended between the two looks
+        return _end(jobdir.read_record(f"{directory}/{OUTCOME}")) or Lost(_why_lost(directory))
+
+    def _remember(self, job: Job) -> None:
+        if len(self._ended) >= REMEMBERED_JOBS:
+            self._ended.clear()
+        self._ended[job.id] = job
+
+    # -- cleaning up --------------------------------------------------------------------------------
+
+    def clean(self, keep_jobs: int, keep_days: float, interval_s: float) -> None:
+        """Remove ended jobs that are too old or too many. At most once per interval, by whoever comes by."""
+        now = time.time()
+        if 0 <= now - _mtime(f"{self.home}/cleaned") < interval_s:
+            return
+        with open(f"{self.home}/cleaned", "a") as turn:
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # somebody else is at it
+            os.utime(turn.fileno())
+            self._remove_surplus(keep_jobs, now - keep_days * DAY_S)
+            self._sweep(now - ABANDONED_S)
+
+    def remove(self, place: str, job_id: str) -> None:
+        """Out of sight in one step, then in pieces."""
+        trash = f"{self.home}/trash/{job_id}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.directory(job_id), trash)
+        shutil.rmtree(trash, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._index}/{place}")
+        self._ended.pop(job_id, None)
+
+    def _remove_surplus(self, keep_jobs: int, oldest: float) -> None:
+        kept = 0
+        for place, job in self.jobs():
+            if isinstance(job.state, Running) or self.has_shim(job.id):
+                continue
+            kept += 1
+            if kept > keep_jobs or _last_seen(job) < oldest:
+                self.remove(place, job.id)
+
+    def _sweep(self, oldest: float) -> None:
+        """What killed starters and cleaners left behind."""
+        for name in ("drafts", "trash"):
+            with os.scandir(f"{self.home}/{name}") as entries:
+                for entry in entries:
+                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{LOCK}"):
+                        shutil.rmtree(entry.path, ignore_errors=True)
+        for place, job_id in self.ids():
+            if not os.path.isdir(self.directory(job_id)) and int(place[:16]) / 1e6 < oldest:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{self._index}/{place}")
+
+    # -- the home -----------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        try:
+            os.makedirs(self.home, mode=0o700, exist_ok=True)
+            _check_private(self.home)
+            new = not os.path.isdir(self._index)
+            for name in ("jobs", "slots", "drafts", "trash", "index"):
+                os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreUnusable(
+                f"The job store {self.home} cannot be used: {error}. Set BGJOB_HOME."
+            ) from error
+        if new:
+            self._rebuild_index()
+
+    def _rebuild_index(self) -> None:
+        for job_id in filter(JOB_ID.fullmatch, os.listdir(self._jobs)):
+            self._enter(self.load(job_id).spec)
+
+    def _enter(self, spec: Spec) -> None:
+        entry = f"{self._index}/{int(spec.created_at * 1e6):016d}-{spec.id}"
+        os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _check_private(home: str) -> None:
+    info = os.lstat(home)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise StoreUnusable(f"The job store {home} is not a directory of yours. Set BGJOB_HOME to one.")
+    if info.st_mode & 0o077:
+        raise StoreUnusable(
+            f"The job store {home} is open to other users (mode {info.st_mode & 0o777:o}). "
+            "Run chmod 700 on it, or set BGJOB_HOME to a private directory."
+        )
+
+
+def _write_script(draft: str, command: bytes) -> None:
+    if len(command) < ARGUMENT_MAX_BYTES:
+        return
+    with open(f"{draft}/{SCRIPT}", "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(command)
+
+
+def _spec(job_id: str, record: jobdir.Record | None) -> Spec:
+    try:
+        return Spec(**{name: record[name] for name in Spec.__dataclass_fields__ if name in record})  # type: ignore[index, operator]
+    except (TypeError, AttributeError):
+        return Spec(job_id, "(unreadable)", "", "", 0.0, 0)
+
+
+def _run(record: jobdir.Record | None) -> Run | None:
+    if record is None:
+        return None
+    try:
+        return Run(record["pid"], record["shim_pid"], record["started_at"], record["boot_id"])
+    except KeyError:
+        return None
+
+
+def _end(record: jobdir.Record | None) -> End | None:
+    if record is None:
+        return None
+    try:
+        when = record["ended_at"], record["duration_s"], record["output_bytes"]
+        match record["cause"]:
+            case "exited":
+                return Exited(*when, record["exit_code"])
+            case "signaled":
+                return Signaled(*when, record["signal"])
+            case "killed":
+                return Killed(*when, record["exit_code"], record["signal"])
+            case "timed_out":
+                return TimedOut(*when, record["exit_code"], record["signal"])
+            case "never_started":
+                return NeverStarted(*when, record["reason"])
+    except KeyError:
+        pass
+    return None
+
+
+def _why_lost(directory: str) -> str:
+    run = _run(jobdir.read_record(f"{directory}/{RUN}"))
+    if run is None:
+        return "it was never started: whoever was about to start it is gone"
+    if run.boot_id != processes.boot_id():
+        return "the machine was restarted while it ran"
+    return "its shim was killed while it ran"
+
+
+def _last_seen(job: Job) -> float:
+    return job.spec.created_at if isinstance(job.state, Running | Lost) else job.state.ended_at
+
+
+def _mtime(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0

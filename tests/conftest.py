@@ -1,0 +1,153 @@
+"""What every test stands on: a private home, real servers with a real MCP client, and a gate for jobs."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client, StdioServerParameters
+
+from bgjob import processes
+from bgjob.api import Jobs, Look, open_jobs
+
+
+class ToolError(Exception):
+    """What a model would read."""
+
+
+class Gate:
+    """Two FIFOs: the job says it got here, then blocks until the test lets it go on."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self._reached, self._opened = directory / "reached", directory / "opened"
+        os.mkfifo(self._reached)
+        os.mkfifo(self._opened)
+        self.reach = f"echo > {self._reached}"
+        self.pause = f"{self.reach}; read _ < {self._opened}"  # a piece of shell
+
+    def wait_until_reached(self) -> None:
+        self._reached.read_bytes()
+
+    def open(self) -> None:
+        self._opened.write_text("\n")
+
+
+class Server:
+    """`bgjob mcp` in a process of its own, and the SDK's client on its stdin and stdout."""
+
+    def __init__(self, portal: BlockingPortal, home: Path, environment: dict[str, str], mode: str) -> None:
+        self._portal, self._pid_file = portal, home.parent / f"pid-{os.urandom(4).hex()}"
+        script = f'echo $$ > {self._pid_file}; exec "{sys.executable}" -m bgjob mcp'
+        parameters = StdioServerParameters(
+            command="/bin/sh",
+            args=["-c", script],
+            env={**os.environ, "BGJOB_HOME": str(home), **environment},
+        )
+        self._leave = contextlib.ExitStack()
+        client = Client(parameters, mode=mode)
+        self.client: Client = self._leave.enter_context(portal.wrap_async_context_manager(client))
+
+    @property
+    def pid(self) -> int:
+        return int(self._pid_file.read_text())
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = self._portal.call(lambda: self.client.call_tool(tool, arguments))
+        text = "".join(getattr(part, "text", "") for part in result.content)
+        if result.is_error:
+            raise ToolError(text)
+        assert result.structured_content is not None
+        return dict(result.structured_content)
+
+    def execute(self, command: str, **options: Any) -> str:
+        return str(self.call("execute_command", command=command, **options)["job_id"])
+
+    def status(self, job_id: str) -> dict[str, Any]:
+        return self.call("get_job_status", job_id=job_id)
+
+    def output(self, job_id: str, **options: Any) -> dict[str, Any]:
+        return self.call("get_job_output", job_id=job_id, **options)
+
+    def kill(self) -> None:
+        """SIGKILL: no cleanup, no goodbye."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):  # the client of a killed server has reason to complain
+            self._leave.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    home = tmp_path / "home"
+    yield home
+    end_all_jobs(home)
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal() as portal:
+        yield portal
+
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture
+def start_server(portal: BlockingPortal, home: Path) -> Iterator[StartServer]:
+    """Any number of servers on one home: start_server(MCP_BG_MAX_JOBS="3")."""
+    with contextlib.ExitStack() as started:
+
+        def start(mode: str = "auto", **environment: str) -> Server:
+            server = Server(portal, home, environment, mode)
+            started.callback(server.close)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    return start_server(MCP_BG_MAX_JOBS="100")
+
+
+@pytest.fixture
+def jobs(home: Path) -> Iterator[Jobs]:
+    """The door itself, on the same home as the servers of the test."""
+    with contextlib.closing(
+        open_jobs({**os.environ, "BGJOB_HOME": str(home), "MCP_BG_MAX_JOBS": "100"})
+    ) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def ended(jobs: Jobs) -> Callable[[str], Look]:
+    """Wait until a job has ended, without polling: by following its output to the end."""
+
+    def wait(job_id: str) -> Look:
+        for _ in jobs.follow(job_id, wait=True):
+            pass
+        return jobs.look(job_id)
+
+    return wait
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    return Gate(tmp_path / "gate")
+
+
+def end_all_jobs(home: Path) -> None:
+    """No test leaves a process behind."""
+    if not home.is_dir():
+        return
+    jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
+    for job in jobs.list(limit=100_000).jobs:
+        jobs.kill(job.id, grace_s=0)
+        assert not processes.marked(job.id)

@@ -1,0 +1,102 @@
+"""Interaction: what is typed reaches the job, its answer comes back, and a job that does not read blocks nobody."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bgjob.api import Look
+from tests.conftest import Gate, Server, StartServer, ToolError
+
+Ended = Callable[[str], Look]
+
+
+def interact(server: Server, job_id: str, text: str, **options: object) -> dict[str, Any]:
+    return server.call("interact_with_job", job_id=job_id, input=text, **options)
+
+
+def test_the_answer_is_what_the_job_printed_after_the_input(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"echo before the input; {gate.reach}; cat")
+    gate.wait_until_reached()
+    answer = interact(server, job_id, "hello")
+    assert (answer["stdout"], answer["stderr"]) == ("hello\n", "")
+    assert interact(server, job_id, "with its own newline\n")["stdout"] == "with its own newline\n"
+
+
+def test_a_python_repl_can_be_driven(server: Server) -> None:
+    job_id = server.execute("python3 -qi")
+    assert interact(server, job_id, "6 * 7", wait_s=1)["stdout"] == "42\n"
+    assert interact(server, job_id, "print('a'); print('b')")["stdout"] == "a\nb\n"
+
+
+def test_it_still_answers_when_the_log_rotates(start_server: StartServer, gate: Gate) -> None:
+    server = start_server(MCP_BG_MAX_OUTPUT_SIZE="8KB")
+    job_id = server.execute(f"seq 1 5000; {gate.reach}; while read n; do seq 1 $n; done")
+    gate.wait_until_reached()
+    assert interact(server, job_id, "3")["stdout"] == "1\n2\n3\n"
+    wanted = "".join(f"{number}\n" for number in range(1, 901))
+    assert interact(server, job_id, "900", wait_s=1)["stdout"] == wanted
+
+
+def test_end_of_file_ends_a_job_that_reads_to_the_end(server: Server, ended: Ended) -> None:
+    job_id = server.execute("wc -c")
+    interact(server, job_id, "12345", close_stdin=True)
+    ended(job_id)
+    assert server.output(job_id)["stdout"].strip() == "6"
+    other = server.execute("cat; exec sleep 1000")
+    interact(server, other, "", close_stdin=True)
+    with pytest.raises(ToolError, match="no open stdin"):
+        interact(server, other, "too late")
+
+
+def test_a_job_that_does_not_read_pushes_back(server: Server) -> None:
+    """The call answers within its wait, says what was taken, and the server is free meanwhile."""
+    job_id = server.execute("sleep 1000")
+    answers: list[dict[str, Any]] = []
+    big = threading.Thread(
+        target=lambda: answers.append(interact(server, job_id, "x" * 3_000_000, wait_s=0.5))
+    )
+    big.start()
+    began = time.monotonic()
+    assert server.status(job_id)["status"] == "running"
+    assert time.monotonic() - began < 0.4
+    big.join(5)
+    assert answers[0]["accepted_bytes"] == answers[0]["unread_bytes"]
+    assert 60_000 < answers[0]["accepted_bytes"] <= 65536  # what a pipe holds
+
+
+def test_input_goes_to_one_caller_after_the_other(server: Server, ended: Ended) -> None:
+    job_id = server.execute("cat")
+    threads = [
+        threading.Thread(target=interact, args=(server, job_id, letter * 20_000), kwargs={"wait_s": 1})
+        for letter in "abcd"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    interact(server, job_id, "", close_stdin=True)
+    ended(job_id)
+    lines = server.call("tail_job_output", job_id=job_id, lines=10)["stdout"].splitlines()
+    assert [len(set(line)) for line in lines] == [1] * len(lines)
+
+
+def test_a_finished_job_takes_no_input(server: Server, ended: Ended) -> None:
+    job_id = server.execute("true")
+    ended(job_id)
+    with pytest.raises(ToolError, match=f"^Job {job_id} is not running and cannot accept input"):
+        interact(server, job_id, "x")
+
+
+def test_a_silent_job_answers_nothing_after_the_wait(server: Server) -> None:
+    job_id = server.execute("cat > /dev/null")
+    assert interact(server, job_id, "shh", wait_s=0.05)["stdout"] == ""
+
+
+@pytest.mark.parametrize("wait_s", [-1, 1.5, "soon"])
+def test_a_bad_wait_is_a_clear_error(server: Server, wait_s: object) -> None:
+    job_id = server.execute("cat")
+    with pytest.raises(ToolError, match="wait_s"):
+        interact(server, job_id, "x", wait_s=wait_s)

@@ -1,0 +1,155 @@
+"""Stopping: a kill leaves nothing behind, a timeout needs nobody, and the words for it are right."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bgjob import processes
+from bgjob.api import Look
+from tests.conftest import Gate, Server, StartServer, ToolError
+
+Ended = Callable[[str], Look]
+
+# a nohup'ed one, a double-forked daemon, one without our mark in its environment, one that ignores TERM,
+# a stopped one, and one that adopts orphans itself
+STUBBORN_TREE = """
+nohup setsid sleep 1001 >/dev/null 2>&1 &
+(setsid sh -c '(setsid sleep 1002 &) ; exit' &)
+env -i setsid sleep 1003 &
+(trap '' TERM; while :; do sleep 1004; done) &
+sh -c 'kill -STOP $$; sleep 1005' &
+python3 -c 'import os,time,ctypes
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+ctypes.CDLL(None).prctl(36,1); os.system("setsid sleep 1006 &"); open(os.environ["READY"], "w"); time.sleep(1007)' &
+"""
+
+
+def test_a_kill_leaves_nothing_behind(server: Server, gate: Gate, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    job_id = server.execute(f"{STUBBORN_TREE}\n{gate.reach}; wait", env={"READY": str(ready)})
+    gate.wait_until_reached()
+    ready.read_bytes()
+    tree = processes.alive(processes.descendants(shim_of(server, job_id)))
+    assert len(tree) >= 8
+    answer = server.call("kill_job", job_id=job_id, grace_s=0.3)
+    assert (answer["status"], answer["processes"]) == ("killed", len(tree))
+    assert processes.alive(tree) == []
+    assert server.status(job_id)["status"] == "killed"
+
+
+def shim_of(server: Server, job_id: str) -> int:
+    pid = server.status(job_id)["pid"]
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_other_calls_are_answered_while_a_kill_waits(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
+    gate.wait_until_reached()
+    killing = threading.Thread(
+        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 2}
+    )
+    killing.start()
+    slowest = 0.0
+    while killing.is_alive():
+        began = time.monotonic()
+        server.status(job_id)
+        slowest = max(slowest, time.monotonic() - began)
+    assert slowest < 0.2
+    assert server.status(job_id)["signal"] == "SIGKILL"
+
+
+def test_killed_by_us_is_killed_even_with_exit_code_0(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"trap 'echo bye; exit 0' TERM; {gate.reach}; while :; do sleep 0.01; done")
+    gate.wait_until_reached()
+    assert server.call("kill_job", job_id=job_id)["status"] == "killed"
+    status = server.status(job_id)
+    assert (status["status"], status["cause"], status["exit_code"]) == ("killed", "killed", 0)
+    assert server.output(job_id)["stdout"] == "bye\n"
+
+
+def test_the_first_signal_is_the_callers(server: Server, gate: Gate) -> None:
+    job_id = server.execute(
+        f"trap 'echo interrupted; exit 9' INT; {gate.reach}; while :; do sleep 0.01; done"
+    )
+    gate.wait_until_reached()
+    server.call("kill_job", job_id=job_id, signal="INT")
+    assert server.output(job_id)["stdout"] == "interrupted\n"
+
+
+@pytest.mark.parametrize("signal", ["NOPE", "", "99", "TERM; rm"])
+def test_a_signal_that_is_none_is_a_clear_error(server: Server, signal: str) -> None:
+    job_id = server.execute("sleep 1000")
+    with pytest.raises(ToolError, match="is not a signal"):
+        server.call("kill_job", job_id=job_id, signal=signal)
+    assert server.status(job_id)["status"] == "running"
+
+
+def test_a_kill_of_an_ended_job_and_of_none_are_answers(server: Server, ended: Ended) -> None:
+    job_id = server.execute("true")
+    ended(job_id)
+    assert server.call("kill_job", job_id=job_id)["status"] == "already_terminated"
+    assert server.call("kill_job", job_id="no such job")["status"] == "not_found"
+    assert server.status(job_id)["status"] == "completed"
+
+
+def test_what_an_ended_job_left_behind_is_counted_and_killed(
+    server: Server, ended: Ended, gate: Gate
+) -> None:
+    """The job is over when its main process is: a daemon it left does not hold up its outcome."""
+    job_id = server.execute(f"({gate.pause}; echo late; sleep 1000) & echo first; exit 2")
+    gate.wait_until_reached()
+    status = ended(job_id).job
+    assert server.status(job_id)["exit_code"] == 2
+    assert server.status(job_id)["descendants"] >= 1
+    assert status.id == job_id
+    answer = server.call("kill_job", job_id=job_id, grace_s=0.1)
+    assert answer["status"] == "already_terminated"
+    assert answer["processes"] >= 1
+    assert server.status(job_id)["descendants"] == 0
+
+
+def test_a_timeout_stops_the_job(server: Server, ended: Ended) -> None:
+    job_id = server.execute("sleep 1000", timeout_s=0.2)
+    ended(job_id)
+    status = server.status(job_id)
+    assert (status["status"], status["cause"]) == ("killed", "timed_out")
+    assert 0.2 <= status["duration_s"] < 5
+
+
+def test_the_timeout_of_the_settings_needs_no_server(start_server: StartServer, ended: Ended) -> None:
+    server = start_server(MCP_BG_JOB_TIMEOUT="0.5")
+    job_id = server.execute("sleep 1000")
+    server.kill()
+    assert ended(job_id).job.state.__class__.__name__ == "TimedOut"
+
+
+def test_a_second_kill_may_shorten_the_grace(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
+    gate.wait_until_reached()
+    patient = threading.Thread(
+        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 50}
+    )
+    patient.start()
+    began = time.monotonic()
+    server.call("kill_job", job_id=job_id, grace_s=0)
+    patient.join(10)
+    assert time.monotonic() - began < 10
+
+
+def test_a_job_that_forks_as_fast_as_it_can_is_gone(server: Server, gate: Gate) -> None:
+    source = (
+        "import os,time\nfor n in range(600):\n  if os.fork() == 0:\n    os.setsid(); time.sleep(60); os._exit(0)\n"
+        '  if n == 200: open(os.environ["READY"], "w").close()\n'
+    )
+    job_id = server.execute(f"exec python3 -c '{source}'", env={"READY": str(gate._reached)})
+    gate.wait_until_reached()
+    answer = server.call("kill_job", job_id=job_id, grace_s=0)
+    assert answer["status"] in ("killed", "already_terminated")
+    assert processes.marked(job_id) == []

@@ -1,0 +1,218 @@
+"""Survival: a job, its stdin, its output and its exit code outlive the server, its client and its kin."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bgjob import processes
+from bgjob.api import Jobs, Look
+from bgjob.job import Exited, Lost
+from tests.conftest import Gate, Server, StartServer
+
+Ended = Callable[[str], Look]
+
+
+def test_a_job_outlives_the_server_that_started_it(
+    start_server: StartServer, gate: Gate, ended: Ended
+) -> None:
+    """kill -9 on the server loses nothing: not the job, not its output, not its exit code."""
+    server = start_server()
+    job_id = server.execute(f"echo before; {gate.pause}; echo after; exit 7")
+    gate.wait_until_reached()  # provably running, provably not finished
+    server.kill()
+    gate.open()
+    state = ended(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 7
+    assert start_server().output(job_id)["stdout"] == "before\nafter\n"
+
+
+def test_a_kill_of_the_servers_whole_group_and_tree_does_not_reach_the_job(
+    start_server: StartServer, gate: Gate, ended: Ended
+) -> None:
+    server = start_server()
+    job_id = server.execute(f"{gate.pause}; exit 7")
+    gate.wait_until_reached()
+    below = processes.descendants(server.pid)
+    os.killpg(os.getpgid(server.pid), signal.SIGKILL)
+    for pid in below:
+        processes.send(pid, signal.SIGKILL)
+    gate.open()
+    assert getattr(ended(job_id).job.state, "code", None) == 7
+
+
+def test_stdin_outlives_the_server(start_server: StartServer) -> None:
+    first = start_server()
+    job_id = first.execute("cat")
+    first.call("interact_with_job", job_id=job_id, input="to the first")
+    first.kill()
+    answer = start_server().call("interact_with_job", job_id=job_id, input="to the second")
+    assert answer["stdout"] == "to the second\n"
+
+
+def test_two_servers_steer_the_same_jobs(start_server: StartServer, ended: Ended) -> None:
+    one, other = start_server(), start_server()
+    job_id = one.execute("cat; exit 5")
+    assert other.call("list_jobs")["jobs"][0]["job_id"] == job_id
+    assert other.call("interact_with_job", job_id=job_id, input="hi")["stdout"] == "hi\n"
+    one.call("interact_with_job", job_id=job_id, input="", close_stdin=True)
+    ended(job_id)
+    assert other.status(job_id)["exit_code"] == 5
+
+
+def test_the_server_ends_when_its_client_goes_and_the_jobs_run_on(
+    start_server: StartServer, gate: Gate
+) -> None:
+    """Even while a call is still waiting."""
+    server = start_server()
+    job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
+    gate.wait_until_reached()
+    pid = server.pid
+    gone = os.pidfd_open(pid)
+    began = time.monotonic()
+    server.close()
+    assert wait_for_exit(gone, 2.0)
+    assert time.monotonic() - began < 2.0
+    assert start_server().status(job_id)["status"] == "running"
+
+
+def wait_for_exit(pidfd: int, patience_s: float) -> bool:
+    import select
+
+    try:
+        return bool(select.select([pidfd], [], [], patience_s)[0])
+    finally:
+        os.close(pidfd)
+
+
+def test_the_zygote_may_die_at_any_time(server: Server, gate: Gate, ended: Ended) -> None:
+    before = server.execute(f"{gate.pause}; exit 4")
+    gate.wait_until_reached()
+    for pid in zygotes_of(server):
+        processes.send(pid, signal.SIGKILL)
+    after = server.execute("exit 5")
+    gate.open()
+    assert [getattr(ended(job_id).job.state, "code", None) for job_id in (before, after)] == [4, 5]
+
+
+def zygotes_of(server: Server) -> list[int]:
+    """The zygote and its spare: they have the server's environment, and a name of their own."""
+    home = next(
+        entry
+        for entry in Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+        if entry.startswith(b"BGJOB_HOME=")
+    )
+    found = [
+        pid
+        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        if is_zygote(pid, home)
+    ]
+    assert found
+    return found
+
+
+def is_zygote(pid: int, home: bytes) -> bool:
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        return name == "bgjob-zygote" and home in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def test_a_killed_shim_is_lost_and_what_it_left_is_swept(jobs: Jobs, gate: Gate) -> None:
+    """What we do not know we do not guess; and the job's processes can still be ended."""
+    job_id = jobs.execute(f"trap '' PIPE HUP; setsid sleep 1000 & {gate.reach}; sleep 1000; exit 0").id
+    gate.wait_until_reached()
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    processes.send(run.shim_pid, signal.SIGKILL)
+    wait_for_exit_of(run.shim_pid)
+    look = jobs.look(job_id)
+    assert look.job.state == Lost("its shim was killed while it ran")
+    assert look.descendants >= 2
+    answer = jobs.kill(job_id)
+    assert (answer.status, answer.processes >= 2) == ("killed", True)
+    assert processes.marked(job_id) == []
+
+
+def wait_for_exit_of(pid: int) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert wait_for_exit(pidfd, 10)
+
+
+def test_a_starter_killed_before_the_shim_is_there_leaves_a_lost_job(home: Path, jobs: Jobs) -> None:
+    """Never `running` for ever: nobody holds the lock."""
+    script = (
+        "import os, signal\nfrom bgjob.api import open_jobs\n"
+        "jobs = open_jobs(os.environ)\njobs._spawner.start = lambda handover: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "jobs.execute('true')"
+    )
+    run_python(script, home)
+    job = jobs.list().jobs[0]
+    assert isinstance(job.state, Lost)
+    assert "never started" in job.state.reason
+
+
+def run_python(script: str, home: Path) -> None:
+    import subprocess
+    import sys
+
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "BGJOB_HOME": str(home)}, check=False)
+
+
+def test_a_reboot_is_told_apart(jobs: Jobs, gate: Gate, home: Path) -> None:
+    import json
+
+    job_id = jobs.execute(f"{gate.reach}; sleep 1000").id
+    gate.wait_until_reached()
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    processes.send(run.shim_pid, signal.SIGKILL)
+    wait_for_exit_of(run.shim_pid)
+    record = home / "jobs" / job_id / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "boot_id": "another"}))
+    assert jobs.look(job_id).job.state == Lost("the machine was restarted while it ran")
+    processes.kill_marked(job_id)
+
+
+@pytest.mark.parametrize("long", ["x" * 150])
+def test_a_home_deeper_than_a_sockets_path_works(
+    tmp_path: Path, long: str, start_server: StartServer
+) -> None:
+    server = start_server(BGJOB_HOME=str(tmp_path / long / "home"))
+    job_id = server.execute("cat")
+    assert server.call("interact_with_job", job_id=job_id, input="deep")["stdout"] == "deep\n"
+    server.call("kill_job", job_id=job_id, grace_s=0)
+
+
+def test_three_hundred_short_jobs_only_go_forward(jobs: Jobs) -> None:
+    """Whoever looks while jobs start and end sees running, then the end: never lost, never back, never torn."""
+    import threading
+
+    ids: list[str] = []
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        seen_ended: set[str] = set()
+        while not done.is_set():
+            for job_id in ids[:]:
+                state = jobs._store._state(jobs._store.directory(job_id))
+                if isinstance(state, Lost) or (job_id in seen_ended and not isinstance(state, Exited)):
+                    wrong.append(f"{job_id}: {state}")
+                if isinstance(state, Exited):
+                    seen_ended.add(job_id)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    ids.extend(jobs.execute(f"exit {number % 100}").id for number in range(300))
+    done.set()
+    watcher.join()
+    assert wrong == []
