@@ -290,7 +290,7 @@ class Jobs:
                     wait_s=wait_s,
                 )
                 self._check_fed(job_id, fed)
-                _wait_for_answer(shim, fed["at"], deadline)
+                answered = _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
         except NoShim:
             if isinstance(self._store.load(job_id).state, Running):
                 raise NotSteerable(job_id, "its shim does not answer") from None
@@ -298,7 +298,7 @@ class Jobs:
         except TimeoutError:
             raise NotSteerable(job_id, "its shim does not answer in time") from None
         output = self.output(job_id, since=str(fed["at"]))
-        return Interaction(output, fed["accepted"], fed["unread"])
+        return Interaction(output, fed["accepted"], answered["unread"])
 
     def _check_fed(self, job_id: str, fed: dict[str, Any]) -> None:
         if fed["ok"]:
@@ -353,13 +353,16 @@ def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:
             return
 
 
-def _wait_for_answer(shim: Line, offset: int, deadline: float) -> None:
+def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, Any] | None:
     """Until the job has printed something and gone quiet, or ended, or the time is up."""
-    patience_s = deadline - time.monotonic()
     if patience_s <= 0:
-        return
-    with contextlib.suppress(TimeoutError, NoShim):
-        shim.ask(patience_s, op="wait", beyond=offset, quiet_s=QUIET_S)
+        return None
+    try:
+        return shim.ask(
+            patience_s + SHIM_PATIENCE_S, op="wait", beyond=offset, quiet_s=QUIET_S, timeout_s=patience_s
+        )
+    except NoShim:
+        return None  # it has ended meanwhile
 
 
 def _output(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:
@@ -387,9 +390,7 @@ def _shell(name: str | None) -> str:
 def _directory(base: str, path: str | None) -> str:
     directory = os.path.abspath(os.path.join(base, os.path.expanduser(path) if path else ""))
     if "\0" in directory or not os.path.isdir(directory):
-        raise InvalidArgument(
-            f"cwd={path!r} is not a directory that exists (relative ones start at {base!r})."
-        )
+        raise InvalidArgument(f"cwd={path!r} is not a directory that exists: looked at {directory!r}.")
     return directory
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 StatusWord = Literal["running", "completed", "failed", "killed"]
+CauseWord = Literal["exited", "signaled", "killed", "timed_out", "never_started", "lost"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def status_word(state: State) -> StatusWord:
             assert_never(state)
 
 
-def cause_word(state: State) -> str | None:
+def cause_word(state: State) -> CauseWord | None:
     """How it ended, finer than the status; None while it runs."""
     match state:
         case Running():

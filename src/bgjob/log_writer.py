@@ -48,8 +48,8 @@ class LogWriter:
 
     def sync(self) -> None:
         if self._data >= 0:
-            os.fdatasync(self._data)
-            os.fdatasync(self._runs)
+            os.fsync(self._data)
+            os.fsync(self._runs)
 
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
@@ -92,6 +92,8 @@ class LogWriter:
         self._close()
         while self._segments[2:] and self._weight() + self.segment_bytes > self.limit_bytes:
             self._delete(1)  # [0] is the head: the beginning of a log is worth more than its middle
+        if not self._segments and not os.path.isdir(self.directory):
+            os.mkdir(self.directory, 0o700)  # a silent job has no log
         path = f"{self.directory}/{segment_name(self.end)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._runs = os.open(path + RUNS_SUFFIX, flags, 0o600)

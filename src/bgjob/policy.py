@@ -198,7 +198,7 @@ def _unlisted(text: str, words: list[str], allowed: Sequence[re.Pattern[str]]) -
     if name in _EVALUATING and (
         set("[$*?{") & set(text[1:]) or any(re.match("-[vp]", word) for word in words)
     ):
-        return f"some shells run what is in the arguments of {name}. Use the full path of the program"
+        return f"some shells run what is in [ ] or after -v of {name}. Use plain text, or the full path of {name}"
     # `sudo` and `sh` are too much to let in by a pattern that happens to match further on
     runs_others = name.rpartition("/")[2] in _RUNNERS | _SHELLS
     if any(pattern.match(text) if runs_others else pattern.search(text) for pattern in allowed):

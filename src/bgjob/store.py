@@ -71,7 +71,6 @@ class Store:
             undo.callback(shutil.rmtree, draft, ignore_errors=True)
             lock = jobdir.take_lock(f"{draft}/{LOCK}")
             undo.callback(os.close, lock)
-            os.mkdir(f"{draft}/{LOG}", 0o700)
             jobdir.reserve_record(f"{draft}/{OUTCOME}")
             _write_script(draft, spec.command.encode())
             jobdir.write_record(f"{draft}/{SPEC}", {"format": jobdir.FORMAT_VERSION, **asdict(spec)})

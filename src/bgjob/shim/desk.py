@@ -57,6 +57,20 @@ class Desk:
             connection.close()
 
 
+class Waiter:
+    """A visitor that wants to know when the job ends, or prints."""
+
+    def __init__(self, visitor: Visitor, beyond: float | None, quiet_s: float | None) -> None:
+        self.visitor, self.beyond, self.quiet_s = visitor, beyond, quiet_s
+        self.timed = False
+
+    def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
+        """When it may be answered; None: nothing new yet."""
+        if self.beyond is None or log_end <= self.beyond:
+            return None
+        return last_output_at + (self.quiet_s or 0.0)
+
+
 class Visitor:
     """One connection. Asks one thing after the other; each is answered once, perhaps later."""
 
@@ -153,10 +167,12 @@ def _status(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
 
 
 def _wait(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    beyond, quiet_s = request.get("beyond"), request.get("quiet_s")
-    supervisor.wait(
-        visitor, None if beyond is None else int(beyond), None if quiet_s is None else float(quiet_s)
-    )
+    waiter = Waiter(visitor, _number(request, "beyond"), _number(request, "quiet_s"))
+    supervisor.wait(waiter, _number(request, "timeout_s"))
+
+
+def _number(request: Record, name: str) -> float | None:
+    return None if request.get(name) is None else float(request[name])
 
 
 def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:

@@ -102,14 +102,22 @@ def run(directory: str, descriptors: list[int], umask: int) -> None:
     _lock, ready, environment, *slot = descriptors
     status = 1
     try:
-        os.write(ready, b"+")
         os.chdir(directory)
-        supervise(directory, ready, read_environment(environment), slot[0] if slot else None, umask)
+        if is_wanted(ready):
+            supervise(directory, ready, read_environment(environment), slot[0] if slot else None, umask)
         status = 0
     finally:
         if status:
             leave_traceback()
         os._exit(status)
+
+
+def is_wanted(ready: int) -> bool:
+    """Take the job; False if the starter has given up on us."""
+    try:
+        return os.write(ready, b"+") == 1
+    except BrokenPipeError:
+        return False
 
 
 def supervise(directory: str, ready: int, environment: dict[str, str], slot: int | None, umask: int) -> None:

@@ -40,6 +40,10 @@ class Stdin:
     def is_open(self) -> bool:
         return self._fd >= 0
 
+    def unread_bytes(self) -> int:
+        """What was written and the job has not read yet."""
+        return readable_bytes(self._fd) if self.is_open else 0
+
     def add(self, feed: Feed, wait_s: float) -> None:
         if not self.is_open:
             return self._answer(feed, "stdin is closed")
@@ -133,6 +137,6 @@ class Stdin:
             ok=error is None,
             error=error,
             accepted=feed.accepted,
-            unread=readable_bytes(self._fd) if self.is_open else 0,
+            unread=self.unread_bytes(),
             at=feed.log_offset,
         )

@@ -9,7 +9,7 @@ import time
 from bgjob import jobdir, processes
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child
-from bgjob.shim.desk import Desk, Visitor
+from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
@@ -68,11 +68,13 @@ class Supervisor:
     # -- what visitors ask --------------------------------------------------------------------------
 
     def status(self) -> Record:
-        return {"pid": self._child.pid, "end": self._log.end, "outcome": self._outcome}
+        unread = self.stdin.unread_bytes()
+        return {"pid": self._child.pid, "end": self._log.end, "outcome": self._outcome, "unread": unread}
 
-    def wait(self, visitor: Visitor, beyond: int | None, quiet_s: float | None) -> None:
-        waiter = Waiter(visitor, beyond, quiet_s)
+    def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
         self._waiters.append(waiter)
+        if timeout_s is not None:
+            self._loop.call_later(timeout_s, lambda: self._answer(waiter))
         self._consider(waiter)
 
     def signal_all(self, signal_number: int) -> int:
@@ -184,24 +186,16 @@ class Supervisor:
             return
         quiet_at = waiter.quiet_at(self._log.end, self._pump.last_output_at)
         if self._outcome or (quiet_at is not None and quiet_at <= time.monotonic()):
-            self._waiters.remove(waiter)
-            waiter.visitor.answer(ok=True, end=self._log.end, outcome=self._outcome)
+            self._answer(waiter)
         elif quiet_at is not None and not waiter.timed:
             waiter.timed = True
             self._loop.call_later(quiet_at - time.monotonic(), lambda: self._look_again(waiter))
 
+    def _answer(self, waiter: Waiter) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+            waiter.visitor.answer(ok=True, **self.status())
+
     def _look_again(self, waiter: Waiter) -> None:
         waiter.timed = False
         self._consider(waiter)
-
-
-class Waiter:
-    def __init__(self, visitor: Visitor, beyond: int | None, quiet_s: float | None) -> None:
-        self.visitor, self.beyond, self.quiet_s = visitor, beyond, quiet_s
-        self.timed = False
-
-    def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
-        """When it may be answered; None: nothing new yet."""
-        if self.beyond is None or log_end <= self.beyond:
-            return None
-        return last_output_at + (self.quiet_s or 0.0)

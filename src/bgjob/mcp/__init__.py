@@ -1,0 +1,1 @@
+"""The MCP face: the seven tools over stdio."""

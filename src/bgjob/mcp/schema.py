@@ -1,0 +1,121 @@
+"""Schemas as a model should see them, and complaints about arguments in words that it can act on."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+Schema = dict[str, Any]
+
+SHOWN_CHARACTERS = 80
+
+
+def compact(schema: Schema) -> Schema:
+    """The same schema without pydantic's noise: titles, references, nulls, the docstrings of our classes."""
+    root = {key: value for key, value in schema.items() if key not in ("$defs", "description")}
+    return _compact(root, schema.get("$defs", {}))
+
+
+def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    essence = _without_null(_resolved(schema, definitions))
+    essence = {key: essence[key] for key in ("type", *essence) if key in essence}
+    return {
+        key: _compact_part(key, value, definitions)
+        for key, value in essence.items()
+        if key != "title" and (key, value) != ("default", None)
+    }
+
+
+def _compact_part(key: str, value: Any, definitions: Mapping[str, Schema]) -> Any:
+    match key, value:
+        case "properties", dict():
+            return {name: _compact(each, definitions) for name, each in value.items()}
+        case "items" | "additionalProperties", dict():
+            return _compact(value, definitions)
+        case "anyOf", list():
+            return [_compact(each, definitions) for each in value]
+        case _:
+            return value
+
+
+def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "$ref" not in schema:
+        return schema
+    target = definitions[schema["$ref"].rsplit("/", 1)[-1]]
+    return {key: value for key, value in (target | schema).items() if key not in ("$ref", "description")}
+
+
+def _without_null(schema: Schema) -> Schema:
+    """An optional argument is one that is not required; that it may be null as well helps nobody."""
+    choices: list[Schema] = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
+    if len(choices) != 1:
+        return schema
+    return choices[0] | {key: value for key, value in schema.items() if key != "anyOf"}
+
+
+def complaints(tool: str, schema: Schema, problems: ValidationError) -> Iterator[str]:
+    """One line per problem: which argument, what was given, what is accepted."""
+    properties = schema.get("properties", {})
+    seen = {problem["loc"]: problem for problem in problems.errors(include_url=False)}
+    return (_complaint(tool, properties, problem) for problem in seen.values())
+
+
+def _complaint(tool: str, properties: Mapping[str, Schema], problem: ErrorDetails) -> str:
+    place = shown(".".join(str(step) for step in problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"Unknown argument {place}: {tool} takes {', '.join(properties) or 'no arguments'}."
+    accepted = in_words(properties[str(problem["loc"][0])])
+    if problem["type"] == "missing":
+        return f"Missing argument {place}: give {accepted}."
+    return f"Invalid argument {place}={shown_json(problem['input'])}: give {accepted}."
+
+
+def in_words(schema: Schema) -> str:
+    """What a schema accepts, as one would say it."""
+    match schema:
+        case {"enum": words}:
+            accepted = f"one of {', '.join(map(str, words))}"
+        case {"type": "integer"}:
+            accepted = f"a whole number{_range(schema)}"
+        case {"type": "number"}:
+            accepted = f"a number{_range(schema)}"
+        case {"type": "boolean"}:
+            accepted = "true or false"
+        case {"type": "array", "items": items}:
+            accepted = f"a list, each item {in_words(items)}"
+        case {"type": "object", "additionalProperties": dict(values)}:
+            accepted = f"an object, each value {in_words(values)}"
+        case {"anyOf": choices}:
+            accepted = " or ".join(in_words(choice) for choice in choices)
+        case {"type": "string"}:
+            accepted = "text"
+        case _:
+            accepted = "a JSON value"
+    return f"{accepted} (default {shown_json(schema['default'])})" if "default" in schema else accepted
+
+
+def _range(schema: Schema) -> str:
+    match schema:
+        case {"minimum": low, "maximum": high}:
+            return f" from {low} to {high}"
+        case {"minimum": low}:
+            return f" of at least {low}"
+        case {"maximum": high}:
+            return f" of at most {high}"
+        case {"exclusiveMinimum": low}:
+            return f" above {low}"
+        case _:
+            return ""
+
+
+def shown(text: str) -> str:
+    """A caller's text as it may be repeated to it: whole when sane, never kilobytes of it."""
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    return f"{text[:SHOWN_CHARACTERS]}... ({len(text)} characters)"
+
+
+def shown_json(value: object) -> str:
+    return shown(json.dumps(value, ensure_ascii=False, default=repr))

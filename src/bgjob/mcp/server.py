@@ -1,0 +1,62 @@
+"""The MCP server: the tools on the door, served over stdio in both eras of the protocol."""
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+
+from bgjob import __version__
+from bgjob.api import Jobs, open_jobs
+from bgjob.errors import BgjobError
+from bgjob.mcp import stdio
+from bgjob.mcp.tools import TOOLS
+
+INSTRUCTIONS = """\
+Shell commands as background jobs that outlive this server. execute_command starts one and answers at once; \
+get_job_status tells how it stands, tail_job_output what it printed last, get_job_output all of it; \
+interact_with_job answers its prompts; kill_job ends it with everything it started. list_jobs finds the \
+jobs of earlier sessions. Jobs do not end with the session: kill_job what is no longer needed."""
+
+AN_HOUR = CacheHint(ttl_ms=3_600_000, scope="public")
+
+
+def serve(environ: Mapping[str, str]) -> None:
+    """Serves one client over stdin and stdout until it is gone; does not return."""
+    logging.basicConfig(level=logging.WARNING, format="bgjob: %(levelname)s: %(message)s")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    wire = stdio.claim()  # first: what the door starts must not hold the client's pipes
+    try:
+        jobs = open_jobs(environ)
+    except BgjobError as problem:
+        print(f"bgjob: {problem}", file=sys.stderr)
+        sys.exit(2)
+    threading.Thread(target=jobs.warm_up, name="warm-up", daemon=True).start()
+    stdio.serve(server_for(jobs), wire)
+
+
+def server_for(jobs: Jobs) -> Server:
+    async def list_tools(
+        context: ServerRequestContext, params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=TOOLS.listing)
+
+    async def call_tool(context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
+        return await TOOLS.call(jobs, params.name, params.arguments or {})
+
+    server = Server(
+        "bgjob",
+        version=__version__,
+        title="Background jobs",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": AN_HOUR, "server/discover": AN_HOUR},
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    server.middleware.clear()  # tracing that nobody collects took a tenth of each call
+    return server

@@ -1,0 +1,152 @@
+"""Tools, declared: a signature, a sentence for the model, and one call.
+
+    @TOOLS.tool(READS)
+    def tail_job_output(jobs: Jobs, job_id: JobId, lines: Lines = 50) -> Printed:
+        '''The last lines a job printed.'''
+        return Printed.of(jobs.tail(job_id, lines))
+
+The first parameter is the door, the others are what the caller may give. All that the client sees is derived
+from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a
+model can act on.
+"""
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import anyio
+import anyio.to_thread
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from bgjob.errors import BgjobError
+from bgjob.mcp.schema import compact, complaints, shown
+
+log = logging.getLogger(__name__)
+
+Door = TypeVar("Door")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# As forgiving as models are sloppy: "50" is a number, and 3000 is a text where env wants one.
+LAX = ConfigDict(extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
+
+THREADS = 1000
+
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Door]):
+    """One tool: what the client sees of it, and how it is called."""
+
+    tool: Tool
+    arguments: type[BaseModel]
+    function: Callable[..., Any]
+    blocks: bool
+
+    def answer(self, door: Door, given: Mapping[str, Any]) -> CallToolResult:
+        """What goes wrong is an answer too: this raises nothing, and the server lives."""
+        try:
+            arguments = self.arguments.model_validate(self.without_nulls(given))
+        except ValidationError as problems:
+            return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
+        try:
+            return success(plain(self.function(door, **dict(arguments))))
+        except BgjobError as problem:
+            return failure(str(problem))
+        except Exception:
+            log.exception("Internal error in %s", self.tool.name)
+            return failure(f"Internal error in {self.tool.name}; the server's log on stderr has the details.")
+
+    def without_nulls(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """null is how many clients leave out an optional argument."""
+        required = self.tool.input_schema.get("required", ())
+        return {name: value for name, value in given.items() if value is not None or name in required}
+
+
+class Toolbox(Generic[Door]):
+    """All tools of a server, in the order of their declaration."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry[Door]] = {}
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    def tool(self, annotations: ToolAnnotations, *, blocks: bool = False) -> Callable[[Function], Function]:
+        """Declares a tool. One that `blocks` gets a thread; the others take less than the way to a thread."""
+
+        def declare(function: Function) -> Function:
+            arguments, answer = _arguments_of(function), get_type_hints(function)["return"]
+            tool = Tool(
+                name=function.__name__,
+                description=" ".join((inspect.getdoc(function) or "").split()),
+                input_schema=compact(arguments.model_json_schema()),
+                output_schema=compact(TypeAdapter(answer).json_schema()),
+                annotations=annotations,
+            )
+            self.entries[tool.name] = Entry(tool, arguments, function, blocks)
+            return function
+
+        return declare
+
+    @property
+    def listing(self) -> list[Tool]:
+        return [entry.tool for entry in self.entries.values()]
+
+    async def call(self, door: Door, name: str, given: Mapping[str, Any]) -> CallToolResult:
+        entry = self.entries.get(name)
+        if entry is None:
+            raise MCPError(
+                INVALID_PARAMS, f"Unknown tool: {shown(name)}. There are: {', '.join(self.entries)}"
+            )
+        if not entry.blocks:
+            return entry.answer(door, given)
+        # a cancelled call is let go of, never waited for: nothing can interrupt the thread
+        return await anyio.to_thread.run_sync(
+            partial(entry.answer, door, given), abandon_on_cancel=True, limiter=self._threads
+        )
+
+
+def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    _, *parameters = inspect.signature(function).parameters.values()
+    fields = {
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+        for each in parameters
+    }
+    model: type[BaseModel] = create_model(function.__name__, __config__=LAX, **fields)  # type: ignore[call-overload]
+    return model
+
+
+def plain(answer: Any) -> Any:
+    """Dataclasses as dicts, without the keys that have nothing to say."""
+    if is_dataclass(answer):
+        return {key: plain(value) for key, value in vars(answer).items() if value is not None}
+    if isinstance(answer, list):
+        return [plain(item) for item in answer]
+    return answer
+
+
+def success(answer: dict[str, Any]) -> CallToolResult:
+    text = _as_json(answer)
+    sendable = _sendable(text)
+    if sendable is not text:
+        answer = json.loads(sendable)
+    return CallToolResult(content=[TextContent(type="text", text=sendable)], structured_content=answer)
+
+
+def failure(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=_sendable(message))], is_error=True)
+
+
+def _sendable(text: str) -> str:
+    """The same text, unless it has lone surrogates (file names that are no UTF-8): JSON cannot carry them."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
