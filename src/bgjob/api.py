@@ -27,7 +27,7 @@ from bgjob.job import Job, Lost, Running, Spec, StatusWord, status_word
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.spawn import Handover, Spawner
-from bgjob.store import JOB_ID, Store
+from bgjob.store import JOB_ID, Store, run_from
 
 Answer = TypeVar("Answer")
 KillWord = Literal["killed", "already_terminated", "not_found"]
@@ -152,8 +152,7 @@ class Jobs:
             timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
         )
         self._clean()
-        self._launch(spec, {**self._environment, **_checked_environment(env or {})})
-        return self._store.load(spec.id)
+        return self._launch(spec, {**self._environment, **_checked_environment(env or {})})
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
         allowed = self._settings.allowed_commands
@@ -170,7 +169,7 @@ class Jobs:
         ):
             raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
 
-    def _launch(self, spec: Spec, environment: Mapping[str, str]) -> None:
+    def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
         with contextlib.ExitStack() as ours:
             slot = self._store.claim_slot(self._settings.max_jobs)
             if slot is None:
@@ -179,8 +178,9 @@ class Jobs:
             new = self._store.create(spec)
             ours.callback(os.close, new.lock)
             start = self._spawner.start(Handover(new.directory, new.lock, slot, environment))
-            self._store.make_durable(spec.id)  # while the child is being exec'd
-            start.finish()
+            self._store.make_durable(new)  # while the child is being exec'd
+            run = run_from(start.finish())
+        return Job(spec, Running(run), run) if run else self._store.load(spec.id)
 
     # -- look ---------------------------------------------------------------------------------------
 

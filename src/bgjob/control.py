@@ -23,8 +23,8 @@ class Line:
         except OSError as error:
             raise NoShim(str(error)) from error
 
-    def ask(self, timeout_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
-        self._socket.settimeout(timeout_s)
+    def ask(self, patience_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
+        self._socket.settimeout(patience_s)
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
                 self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)

@@ -1,8 +1,8 @@
 """One job's directory: the only module that knows the names of its files.
 
-    spec.json      what to run                written once by the starter, before the job is visible
-    script         a command too long to be an argument     likewise
-    lock           flocked by the starter, then by the shim: alive = locked
+    spec.json      what to run                written once by the starter, before the job is visible;
+                   flocked by the starter, then by the shim: alive = locked
+    script         a command too long to be an argument     likewise written by the starter
     run.json       pids, start time, boot     written once by the shim, when the child is exec'd
     outcome.json   how it ended               written once by the shim, after the last byte of output
     ctl            the shim's socket
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 FORMAT_VERSION = 1
-SPEC, SCRIPT, LOCK = "spec.json", "script", "lock"
+SPEC, SCRIPT = "spec.json", "script"
 RUN, OUTCOME, CONTROL, LOG = "run.json", "outcome.json", "ctl", "log"
 RESERVED_BYTES = 1024
-RECORD_MAX_BYTES = 64 << 20
+READ_BYTES = 1 << 16
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:
@@ -66,8 +66,8 @@ def read_record(path: str) -> Record | None:
     except OSError:
         return None
     try:
-        data = os.read(fd, RESERVED_BYTES << 2)
-        while more := os.read(fd, RECORD_MAX_BYTES):
+        data = os.read(fd, READ_BYTES)
+        while more := os.read(fd, READ_BYTES):
             data += more
         record = json.loads(data)
     except (OSError, ValueError):
@@ -77,10 +77,11 @@ def read_record(path: str) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def take_lock(path: str) -> int:
-    """The lock, created and held; it is free when the last process that has this descriptor is gone."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def create_locked(path: str, record: Record) -> int:
+    """A new record, and the lock on it: free when the last process that has this descriptor is gone."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _overwrite(fd, json.dumps(record).encode())
     return fd
 
 
@@ -108,10 +109,9 @@ def sync_directory(path: str) -> None:
 
 
 def sync_record(path: str) -> None:
-    """Make a record and its name survive a power cut."""
+    """Make a record survive a power cut; a journalling file system (ext4, XFS, Btrfs) keeps its name with it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    sync_directory(os.path.dirname(path) or ".")

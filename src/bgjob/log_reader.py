@@ -66,6 +66,8 @@ class LogReader:
         """The same, newest first."""
         for segment in reversed(self._overlapping(start, end)):
             yield from self._pieces(segment, stream, start, end, newest_first=True)
+            if not self._printed_before(segment, stream):
+                return  # nothing of it further back
 
     def interleaved(self, start: int, end: int) -> Iterator[tuple[int, Piece]]:
         """(stream, piece) of both streams, in the order of the log."""

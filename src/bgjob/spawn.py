@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BOOT = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry; entry.main(sys.argv[2:])"
@@ -37,16 +38,14 @@ class Start:
 
     ready: int
 
-    def finish(self) -> str | None:
-        """Waits until the child is exec'd. None, or why it could not be."""
+    def finish(self) -> dict[str, Any]:
+        """Waits until the child is exec'd: the record of the run, or {"error": why there is none}."""
         try:
             answer = _read_all(self.ready)
         finally:
             os.close(self.ready)
-        if not answer:
-            return "the shim died at the start"
-        error: str | None = json.loads(answer).get("error")
-        return error
+        record: dict[str, Any] = json.loads(answer) if answer else {"error": "the shim died at the start"}
+        return record
 
 
 class Spawner:

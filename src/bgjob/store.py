@@ -1,7 +1,7 @@
 """All jobs of one home. The directories are the truth; the index can be thrown away and made again.
 
     jobs/<id>/             one job each, see jobdir
-    index/<µs>-<id>        when each was created, as a name: newest first without opening anything
+    index/<µs>-<id>        its spec's second name, by creation: newest first without opening anything
     slots/<n>              flocked by the shim that uses it: exact across any number of servers
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
     trash/<id>/            on its way out
@@ -20,7 +20,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from bgjob import jobdir, processes
 from bgjob.errors import JobNotFound, StoreUnusable
@@ -38,12 +38,13 @@ from bgjob.job import (
     State,
     TimedOut,
 )
-from bgjob.jobdir import CONTROL, LOCK, LOG, OUTCOME, RUN, SCRIPT, SPEC
+from bgjob.jobdir import CONTROL, LOG, OUTCOME, RUN, SCRIPT, SPEC
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS = 20_000
 ABANDONED_S = 3600.0
+PLACE_DIGITS = 16
 DAY_S = 86400.0
 
 
@@ -69,21 +70,19 @@ class Store:
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
             undo.callback(shutil.rmtree, draft, ignore_errors=True)
-            lock = jobdir.take_lock(f"{draft}/{LOCK}")
+            record = {"format": jobdir.FORMAT_VERSION, **vars(spec)}
+            lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
-            jobdir.reserve_record(f"{draft}/{OUTCOME}")
             _write_script(draft, spec.command.encode())
-            jobdir.write_record(f"{draft}/{SPEC}", {"format": jobdir.FORMAT_VERSION, **asdict(spec)})
-            self._enter(spec)
+            self._enter(spec, f"{draft}/{SPEC}")
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
 
-    def make_durable(self, job_id: str) -> None:
-        """After this the job survives a power cut."""
-        jobdir.sync_record(f"{self.directory(job_id)}/{SPEC}")
+    def make_durable(self, new: NewJob) -> None:
+        """After this the job survives a power cut. The index need not: it is mended from the directories."""
+        os.fsync(new.lock)
         jobdir.sync_directory(self._jobs)
-        jobdir.sync_directory(self._index)
 
     def claim_slot(self, limit: int) -> int | None:
         """A descriptor that stands for one running job; the slot is free when its last holder is gone."""
@@ -119,7 +118,7 @@ class Store:
 
     def has_shim(self, job_id: str) -> bool:
         """A job that has ended keeps its shim while processes of it are left."""
-        return jobdir.is_locked(f"{self.directory(job_id)}/{LOCK}")
+        return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
@@ -136,7 +135,7 @@ class Store:
     def _read(self, job_id: str, directory: str) -> Job:
         spec = _spec(job_id, jobdir.read_record(f"{directory}/{SPEC}"))
         state = self._state(directory)
-        run = state.run if isinstance(state, Running) else _run(jobdir.read_record(f"{directory}/{RUN}"))
+        run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         job = Job(spec, state, run)
         if not isinstance(state, Running):
             self._remember(job)
@@ -145,8 +144,8 @@ class Store:
     def _state(self, directory: str) -> State:
         if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
             return end
-        if jobdir.is_locked(f"{directory}/{LOCK}"):
-            return Running(_run(jobdir.read_record(f"{directory}/{RUN}")))
+        if jobdir.is_locked(f"{directory}/{SPEC}"):
+            return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
         # it may have ended between the two looks
         return _end(jobdir.read_record(f"{directory}/{OUTCOME}")) or Lost(_why_lost(directory))
 
@@ -195,12 +194,20 @@ class Store:
         for name in ("drafts", "trash"):
             with os.scandir(f"{self.home}/{name}") as entries:
                 for entry in entries:
-                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{LOCK}"):
+                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
                         shutil.rmtree(entry.path, ignore_errors=True)
-        for place, job_id in self.ids():
-            if not os.path.isdir(self.directory(job_id)) and int(place[:16]) / 1e6 < oldest:
+        self._mend_index(oldest)
+
+    def _mend_index(self, oldest: float) -> None:
+        """Every job has its entry, and every entry its job."""
+        entries = {job_id: place for place, job_id in self.ids()}
+        jobs = set(filter(JOB_ID.fullmatch, os.listdir(self._jobs)))
+        for job_id in jobs - entries.keys():
+            self._enter(self.load(job_id).spec, f"{self.directory(job_id)}/{SPEC}")
+        for job_id in entries.keys() - jobs:
+            if int(entries[job_id][:PLACE_DIGITS]) / 1e6 < oldest:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{self._index}/{place}")
+                    os.unlink(f"{self._index}/{entries[job_id]}")
 
     # -- the home -----------------------------------------------------------------------------------
 
@@ -216,15 +223,17 @@ class Store:
                 f"The job store {self.home} cannot be used: {error}. Set BGJOB_HOME."
             ) from error
         if new:
-            self._rebuild_index()
+            self._mend_index(time.time() - ABANDONED_S)
 
-    def _rebuild_index(self) -> None:
-        for job_id in filter(JOB_ID.fullmatch, os.listdir(self._jobs)):
-            self._enter(self.load(job_id).spec)
-
-    def _enter(self, spec: Spec) -> None:
-        entry = f"{self._index}/{int(spec.created_at * 1e6):016d}-{spec.id}"
-        os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    def _enter(self, spec: Spec, spec_path: str) -> None:
+        """A second name for the spec: that costs no new file, which is what a start pays most for."""
+        entry = f"{self._index}/{int(spec.created_at * 1e6):0{PLACE_DIGITS}d}-{spec.id}"
+        try:
+            os.link(spec_path, entry)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _check_private(home: str) -> None:
@@ -252,7 +261,7 @@ def _spec(job_id: str, record: jobdir.Record | None) -> Spec:
         return Spec(job_id, "(unreadable)", "", "", 0.0, 0)
 
 
-def _run(record: jobdir.Record | None) -> Run | None:
+def run_from(record: jobdir.Record | None) -> Run | None:
     if record is None:
         return None
     try:
@@ -283,7 +292,7 @@ def _end(record: jobdir.Record | None) -> End | None:
 
 
 def _why_lost(directory: str) -> str:
-    run = _run(jobdir.read_record(f"{directory}/{RUN}"))
+    run = run_from(jobdir.read_record(f"{directory}/{RUN}"))
     if run is None:
         return "it was never started: whoever was about to start it is gone"
     if run.boot_id != processes.boot_id():

@@ -27,7 +27,7 @@ def start(spec: Record, script: str | None, environment: dict[str, str], umask: 
     stderr, their_stderr = os.pipe()
     try:
         process = subprocess.Popen(
-            [spec["shell"], script] if script else [spec["shell"], "-c", spec["command"]],
+            [spec["shell"], script] if script else [spec["shell"], "-c", "--", spec["command"]],
             stdin=their_stdin,
             stdout=their_stdout,
             stderr=their_stderr,

@@ -42,25 +42,26 @@ def main(arguments: list[str]) -> None:
 
 
 def zygote() -> None:
-    """Small and pre-imported; ends with its server. One spare shim is always forked ahead and takes the next job."""
+    """Small and pre-imported; ends with its server. One spare shim is forked ahead and takes the next job."""
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our shims
     processes.set_process_name("bgjob-zygote")
-    taken, take = os.pipe()
+    needed, need = os.pipe()
     gc.collect()
     gc.freeze()
     while True:
-        if os.fork() == 0:
-            os.close(taken)
-            spare(requests, take)
-        if not wait_for_demand(taken, requests):
+        pid = os.fork()
+        if pid == 0:
+            os.close(needed)
+            spare(requests, need)
+        if not wait_for_need(needed, requests, pid):
             return
 
 
-def spare(requests: socket.socket, take: int) -> None:
+def spare(requests: socket.socket, need: int) -> None:
     """Everything that can be done before the job is known."""
     os.setsid()
     umask = make_ready()
@@ -68,28 +69,36 @@ def spare(requests: socket.socket, take: int) -> None:
     message, descriptors, _, _ = socket.recv_fds(requests, MESSAGE_MAX_BYTES, 4)
     if not message:
         os._exit(0)  # the server is gone
-    os.write(take, b"+")
-    os.close(take)
+    os.write(need, b"+")
+    os.close(need)
     requests.close()
     run(message.decode(errors="surrogateescape"), descriptors, umask)
 
 
-def wait_for_demand(taken: int, requests: socket.socket) -> bool:
-    """True when the spare has taken a job, False when the server is gone."""
+def wait_for_need(needed: int, requests: socket.socket, spare_pid: int) -> bool:
+    """True when another spare is needed: this one has taken a job, or is dead. False when the server is gone."""
     poll = select.poll()
-    poll.register(taken, select.POLLIN)
+    poll.register(needed, select.POLLIN)
     poll.register(requests, 0)  # a hang-up only
-    ready = dict(poll.poll())
-    return taken in ready and bool(os.read(taken, 1))
+    try:
+        death = os.pidfd_open(spare_pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll.register(death, select.POLLIN)
+        happened = dict(poll.poll())
+    finally:
+        os.close(death)
+    if needed in happened:
+        os.read(needed, 1)
+    return requests.fileno() not in happened
 
 
 def make_ready() -> int:
     """A plain process: no ignored or blocked signals to hand down, orphans come to us. The old umask."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        try:
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
             signal.signal(number, signal.SIG_DFL)
-        except OSError:
-            pass  # the C library keeps two for itself
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     processes.set_process_name("bgjob-shim")
     return os.umask(0o077)
@@ -130,14 +139,13 @@ def supervise(directory: str, ready: int, environment: dict[str, str], slot: int
         supervisor = Supervisor(spec, slot)
         pid = supervisor.start(script, environment, umask)
     except (OSError, ValueError) as error:
-        return never_started(ready, f"{type(error).__name__}: {error}")
+        return tell(ready, record_failure(f"{type(error).__name__}: {error}"))
     environment.clear()  # secrets do not rest with us
-    record_run(pid)
-    tell(ready, {"pid": pid})
+    tell(ready, record_run(pid))
     supervisor.run()
 
 
-def record_run(pid: int) -> None:
+def record_run(pid: int) -> Record:
     run_record = {
         "format": jobdir.FORMAT_VERSION,
         "pid": pid,
@@ -146,9 +154,10 @@ def record_run(pid: int) -> None:
         "boot_id": processes.boot_id(),
     }
     jobdir.write_record(jobdir.RUN, run_record)
+    return run_record
 
 
-def never_started(ready: int, reason: str) -> None:
+def record_failure(reason: str) -> Record:
     outcome = {
         "format": jobdir.FORMAT_VERSION,
         "cause": "never_started",
@@ -158,7 +167,7 @@ def never_started(ready: int, reason: str) -> None:
         "output_bytes": 0,
     }
     jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
-    tell(ready, {"error": reason})
+    return {"error": reason}
 
 
 def tell(ready: int, answer: Record) -> None:

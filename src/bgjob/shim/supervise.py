@@ -54,6 +54,7 @@ class Supervisor:
         return job.pid
 
     def run(self) -> None:
+        self._reserve_outcome()
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self._spec["timeout_s"], self._time_out)
         while not self._is_over():
@@ -61,6 +62,12 @@ class Supervisor:
         self._pump.drain()
         self._stop.done()
         self._desk.close()
+
+    def _reserve_outcome(self) -> None:
+        try:
+            jobdir.reserve_record(jobdir.OUTCOME)
+        except OSError:
+            pass  # the disk is full already: it will be tried again when there is an outcome
 
     def _is_over(self) -> bool:
         return self._child.reaped and self._childless and (self._adopts or self._pump.finished)

@@ -1,0 +1,8 @@
+"""Ours and the reference, measured side by side in one run. `bench/run --help` tells how.
+
+compare         arguments, order, exit status
+against_reference | against_limit      what is measured
+lab             servers of both sides, interleaved rounds, the poll for a job's end
+client | processes | environments      JSON-RPC on stdio, the process table, virtual environments
+report          rows, goals, the table
+"""
