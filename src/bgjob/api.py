@@ -218,7 +218,7 @@ class Jobs:
     def _processes(self, job: Job) -> Sequence[int]:
         if isinstance(job.state, Lost):
             return processes.marked(job.id)
-        if job.run is None or not self._store.has_shim(job.id):
+        if job.run is None or not (isinstance(job.state, Running) or self._store.has_shim(job.id)):
             return []
         return processes.alive(processes.descendants(job.run.shim_pid))
 
