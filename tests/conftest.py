@@ -84,8 +84,10 @@ class Server:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    home = tmp_path / "home"
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Its own for each test, unless the test is content with the shared server."""
+    shares = "server" in request.fixturenames and "start_server" not in request.fixturenames
+    home: Path = request.getfixturevalue("shared_home") if shares else tmp_path / "home"
     yield home
     end_all_jobs(home)
 
@@ -94,6 +96,24 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def portal() -> Iterator[BlockingPortal]:
     with start_blocking_portal() as portal:
         yield portal
+
+
+@pytest.fixture(scope="session")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shared") / "home"
+
+
+@pytest.fixture(scope="session")
+def shared_server(portal: BlockingPortal, shared_home: Path) -> Iterator[Server]:
+    server = Server(portal, shared_home, {"MCP_BG_MAX_JOBS": "100"}, "auto")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(shared_server: Server, home: Path) -> Server:
+    """One for all tests that do it no harm: a server's start takes a second."""
+    return shared_server
 
 
 StartServer = Callable[..., Server]
@@ -110,11 +130,6 @@ def start_server(portal: BlockingPortal, home: Path) -> Iterator[StartServer]:
             return server
 
         yield start
-
-
-@pytest.fixture
-def server(start_server: StartServer) -> Server:
-    return start_server(MCP_BG_MAX_JOBS="100")
 
 
 @pytest.fixture
@@ -149,5 +164,6 @@ def end_all_jobs(home: Path) -> None:
         return
     jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
     for job in jobs.list(limit=100_000).jobs:
-        jobs.kill(job.id, grace_s=0)
-        assert not processes.marked(job.id)
+        if jobs.look(job.id).descendants:
+            jobs.kill(job.id, grace_s=0)
+            assert not processes.marked(job.id)

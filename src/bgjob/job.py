@@ -19,6 +19,9 @@ class Spec:
     max_output_bytes: int
     name: str | None = None
     timeout_s: float | None = None
+    pty: bool = False
+    rows: int = 24
+    cols: int = 80
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
     script         a command too long to be an argument     likewise written by the starter
     run.json       pids, start time, boot     written once by the shim, when the child is exec'd
     outcome.json   how it ended               written once by the shim, after the last byte of output
+    terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     ctl            the shim's socket
     log/           the output, see log_format
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 SPEC, SCRIPT = "spec.json", "script"
-RUN, OUTCOME, CONTROL, LOG = "run.json", "outcome.json", "ctl", "log"
+RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
+CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 READ_BYTES = 1 << 16
 

@@ -103,7 +103,8 @@ def test_a_job_gets_a_clean_process(start_server: StartServer, ended: Ended, tmp
     assert (settings, passed) == ("0", f"on {job_id}")
 
 
-def test_jobs_are_listed_newest_first_page_by_page(server: Server, ended: Ended) -> None:
+def test_jobs_are_listed_newest_first_page_by_page(start_server: StartServer, ended: Ended) -> None:
+    server = start_server()
     ids = [server.execute(f"exit {number % 2}") for number in range(5)]
     for job_id in ids:
         ended(job_id)

@@ -1,9 +1,11 @@
 """The shim's socket: one JSON line in, one out. Whoever may open it may steer the job.
 
 {"op": "status"}                            pid, end of the log, the outcome if there is one
-{"op": "wait", "beyond": N, "quiet_s": Q}   answered at the end of the job, or once the log is longer
-                                            than N and then (with Q) has not grown for Q seconds
+{"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
+                                            is longer than N and then (with Q) has not grown for Q seconds,
+                                            at the latest after S seconds
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
+{"op": "resize", "rows": N, "cols": N}      the job's terminal
 {"op": "signal", "signal": N}               to every process of the job
 {"op": "kill", "signal": N, "grace_s": S}   answered when no process is left
 """
@@ -158,7 +160,7 @@ class Visitor:
             return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
         try:
             act(self._supervisor, self, request)
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             self.answer(ok=False, error=f"{type(error).__name__}: {error}")
 
 
@@ -180,6 +182,11 @@ def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
     supervisor.stdin.add(feed, float(request["wait_s"]))
 
 
+def _resize(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+    supervisor.resize(int(request["rows"]), int(request["cols"]))
+    visitor.answer(ok=True)
+
+
 def _signal(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
     visitor.answer(ok=True, processes=supervisor.signal_all(int(request["signal"])))
 
@@ -188,7 +195,14 @@ def _kill(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
     supervisor.kill(visitor, int(request["signal"]), float(request["grace_s"]))
 
 
-_OPERATIONS = {"status": _status, "wait": _wait, "stdin": _stdin, "signal": _signal, "kill": _kill}
+_OPERATIONS = {
+    "status": _status,
+    "wait": _wait,
+    "stdin": _stdin,
+    "resize": _resize,
+    "signal": _signal,
+    "kill": _kill,
+}
 
 
 def _peer_uid(connection: socket.socket) -> int:

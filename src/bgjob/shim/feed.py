@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 
@@ -30,8 +31,8 @@ class Feed:
 class Stdin:
     """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
 
-    def __init__(self, loop: Loop, fd: int, log_offset: Callable[[], int]) -> None:
-        self._loop, self._fd, self._log_offset = loop, fd, log_offset
+    def __init__(self, loop: Loop, fd: int, log_offset: Callable[[], int], is_terminal: bool) -> None:
+        self._loop, self._fd, self._log_offset, self._is_terminal = loop, fd, log_offset, is_terminal
         self._feeds: list[Feed] = []
         self._piece = b""
         loop.watch(fd, 0, self._on_event)
@@ -40,9 +41,16 @@ class Stdin:
     def is_open(self) -> bool:
         return self._fd >= 0
 
-    def unread_bytes(self) -> int:
-        """What was written and the job has not read yet."""
+    def unread_bytes(self) -> int | None:
+        """What was written and the job has not read yet; a terminal does not tell."""
+        if self._is_terminal:
+            return None
         return readable_bytes(self._fd) if self.is_open else 0
+
+    def resize(self, rows: int, cols: int) -> None:
+        if not self._is_terminal or not self.is_open:
+            raise ValueError("the job has no terminal")
+        resize(self._fd, rows, cols)
 
     def add(self, feed: Feed, wait_s: float) -> None:
         if not self.is_open:
@@ -110,9 +118,18 @@ class Stdin:
 
     def _finish(self, feed: Feed) -> None:
         if feed.close_after:
-            self.close()
+            self._end_of_file()
         self._remove(feed)
         self._answer(feed, None)
+
+    def _end_of_file(self) -> None:
+        """A terminal stays open: there it is a character."""
+        if not self._is_terminal:
+            return self.close()
+        try:
+            os.write(self._fd, end_of_file(self._fd))
+        except OSError:
+            pass  # its buffer is full: nobody reads it, so nobody would see the end of it
 
     def _time_out(self, feed: Feed) -> None:
         if feed in self._feeds:

@@ -8,7 +8,7 @@ import struct
 import termios
 import time
 
-from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_format import STDOUT
 from bgjob.shim.loop import READABLE
 
 TYPE_CHECKING = False
@@ -23,15 +23,25 @@ IDLE_S = 2.0
 
 
 class Pump:
-    def __init__(self, loop: Loop, log: LogWriter, stdout: int, stderr: int, on_output: Action) -> None:
+    def __init__(self, loop: Loop, log: LogWriter, on_output: Action) -> None:
         self._loop, self._log, self._on_output = loop, log, on_output
-        self._streams = {stdout: STDOUT, stderr: STDERR}
-        self._capacity = dict.fromkeys(self._streams, PIPE_BYTES)
+        self._streams: dict[int, int] = {}
+        self._relay: Relay | None = None
+        self._capacity: dict[int, int] = {}
         self._pace = Pace()
         self._shrinking = False
         self.last_output_at = 0.0
-        for fd in self._streams:
-            loop.watch(fd, READABLE, lambda event, fd=fd: self._on_event(fd, event))  # type: ignore[misc]
+
+    def add_pipe(self, fd: int, stream: int) -> None:
+        self._streams[fd] = stream
+        self._capacity[fd] = PIPE_BYTES
+        self._loop.watch(fd, READABLE, lambda event: self._on_event(fd, event))
+
+    def add_terminal(self, terminal: int) -> None:
+        self._relay = Relay(terminal)
+        self._streams[self._relay.pipe] = STDOUT
+        self._capacity[self._relay.pipe] = BUSY_PIPE_BYTES
+        self._loop.watch(terminal, READABLE, self._on_terminal)
 
     @property
     def finished(self) -> bool:
@@ -40,10 +50,32 @@ class Pump:
 
     def drain(self) -> None:
         """What is in the pipes now. Not until they are dry: a process left behind may write for ever."""
+        if self._relay:
+            self._drain_terminal(self._relay)
         for fd in list(self._streams):
             waiting = readable_bytes(fd)
             while waiting > 0 and (moved := self._take(fd, waiting)) > 0:
                 waiting -= moved
+
+    def _drain_terminal(self, relay: Relay) -> int:
+        """A terminal hands over what is on its way when it is asked; at most a fair share of it."""
+        moved = 0
+        while moved < FAIR_SHARE_BYTES and relay.fill():
+            while count := self._take(relay.pipe, FAIR_SHARE_BYTES):
+                moved += count
+        return moved
+
+    def _on_terminal(self, _event: int) -> None:
+        relay = self._relay
+        if relay is None:
+            return
+        if moved := self._drain_terminal(relay):
+            self.last_output_at = time.monotonic()
+            self._on_output()
+        if relay.has_ended and not moved:
+            self._loop.forget(relay.terminal)
+            self._relay = None
+            self._streams.clear()
 
     def _on_event(self, fd: int, event: int) -> None:
         if not event & READABLE:
@@ -94,6 +126,31 @@ class Pump:
         self._shrinking = False
         for fd in self._streams:
             self._resize(fd, PIPE_BYTES)
+
+
+class Relay:
+    """A terminal's output, through a pipe of our own: `splice` wants one on one side."""
+
+    def __init__(self, terminal: int) -> None:
+        self.terminal = terminal
+        self.pipe, self._entry = os.pipe()
+        os.set_blocking(self.pipe, False)
+        self.has_ended = False
+
+    def fill(self) -> bool:
+        """Some of what the terminal has, into the pipe; False if there is nothing now, or nobody is left to write."""
+        try:
+            return self._move() > 0
+        except BlockingIOError:
+            return False
+        except OSError:  # EIO: every process has closed it
+            self.has_ended = True
+            return False
+
+    def _move(self) -> int:
+        if hasattr(os, "splice"):
+            return os.splice(self.terminal, self._entry, PIPE_BYTES)
+        return os.write(self._entry, os.read(self.terminal, PIPE_BYTES))
 
 
 class Pace:

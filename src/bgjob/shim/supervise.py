@@ -7,6 +7,7 @@ import signal
 import time
 
 from bgjob import jobdir, processes
+from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child
 from bgjob.shim.desk import Desk, Visitor, Waiter
@@ -37,6 +38,7 @@ class Supervisor:
         self._desk = Desk(self._loop, jobdir.CONTROL, self)
         self._stop = Stop(self._loop)
         self._waiters: list[Waiter] = []
+        self._resizes: list[list[int]] = []
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
         self._childless = False
@@ -49,8 +51,13 @@ class Supervisor:
         job = child.start(self._spec, script, environment, umask)
         self._started = time.monotonic()
         self._child = job
-        self._pump = Pump(self._loop, self._log, job.stdout, job.stderr, self._on_output)
-        self.stdin = Stdin(self._loop, job.stdin, self._settled_log_end)
+        self._pump = Pump(self._loop, self._log, self._on_output)
+        if job.stderr is None:
+            self._pump.add_terminal(job.stdout)
+        else:
+            self._pump.add_pipe(job.stdout, STDOUT)
+            self._pump.add_pipe(job.stderr, STDERR)
+        self.stdin = Stdin(self._loop, job.stdin, self._settled_log_end, job.is_on_terminal)
         return job.pid
 
     def run(self) -> None:
@@ -83,6 +90,12 @@ class Supervisor:
         if timeout_s is not None:
             self._loop.call_later(timeout_s, lambda: self._answer(waiter))
         self._consider(waiter)
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Where the log stood is kept too: whoever draws the screen must know its size at every byte."""
+        self.stdin.resize(rows, cols)
+        self._resizes.append([self._settled_log_end(), rows, cols])
+        jobdir.write_record(jobdir.TERMINAL, {"format": jobdir.FORMAT_VERSION, "resizes": self._resizes})
 
     def signal_all(self, signal_number: int) -> int:
         tree = processes.descendants(os.getpid())
