@@ -3,6 +3,7 @@
     BgjobError
     ├── InvalidCommand      the command is empty, malformed or refused by the policy
     ├── InvalidArgument     another argument is not acceptable
+    ├── CannotStart         the machine has no room for another job: disk, memory, processes
     ├── JobLimitReached     no free slot
     ├── JobNotFound         no such job
     ├── NotRunning          the job has ended and takes no input
@@ -26,6 +27,11 @@ class InvalidCommand(BgjobError):
 
 class InvalidArgument(BgjobError):
     pass
+
+
+class CannotStart(BgjobError):
+    def __init__(self, why: OSError) -> None:
+        super().__init__(f"The job could not be started: {why}. Nothing was run; mend that and call again.")
 
 
 class JobLimitReached(BgjobError):

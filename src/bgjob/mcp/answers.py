@@ -99,7 +99,7 @@ class Printed:
 @dataclass(frozen=True, kw_only=True)
 class Reply(Printed):
     accepted_bytes: int
-    unread_bytes: int
+    unread_bytes: int | None = None
 
     @classmethod
     def to(cls, said: Interaction) -> "Reply":

@@ -1,0 +1,50 @@
+"""What all verbs stand on."""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from bgjob import processes
+from bgjob.config import Settings, own_variables
+from bgjob.errors import NotSteerable
+from bgjob.job import Job, Lost, Running
+from bgjob.log_reader import LogReader, Rotated
+from bgjob.spawn import Spawner
+from bgjob.store import Store
+
+Answer = TypeVar("Answer")
+READ_TRIES = 100
+
+
+class Door:
+    def __init__(
+        self, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner
+    ) -> None:
+        self._store, self._settings, self._spawner = store, settings, spawner
+        own = own_variables(environ)
+        self._environment = {name: value for name, value in environ.items() if name not in own}
+
+    def warm_up(self) -> None:
+        """Get ready for a first job before it comes."""
+        self._spawner.warm_up()
+
+    def close(self) -> None:
+        self._spawner.close()
+
+    def _reading(self, job_id: str, read: Callable[[LogReader], Answer]) -> Answer:
+        directory = self._store.log_directory(job_id)
+        for _ in range(READ_TRIES):
+            with contextlib.suppress(Rotated):
+                return read(LogReader(directory))
+        raise NotSteerable(job_id, "its output is replaced faster than it can be read")
+
+    def _processes(self, job: Job) -> Sequence[int]:
+        if isinstance(job.state, Lost):
+            return processes.marked(job.id)
+        if job.run is None or not (isinstance(job.state, Running) or self._store.has_shim(job.id)):
+            return []
+        return processes.alive(processes.descendants(job.run.shim_pid))
+
+    def _clean(self) -> None:
+        settings = self._settings
+        self._store.clean(settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)

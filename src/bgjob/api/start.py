@@ -1,0 +1,109 @@
+"""Starting jobs."""
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+
+from bgjob import policy
+from bgjob.api.door import Door
+from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
+from bgjob.job import Job, Running, Spec
+from bgjob.spawn import Handover
+from bgjob.store import run_from
+
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+DEFAULT_SHELL = "/bin/sh"
+
+
+class Starting(Door):
+    def execute(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        name: str | None = None,
+        timeout_s: float | None = None,
+        shell: str | None = None,
+        pty: bool = False,
+        rows: int = 24,
+        cols: int = 80,
+    ) -> Job:
+        self._check_policy(command, cwd, env)
+        spec = Spec(
+            id=str(uuid.uuid4()),
+            command=command,
+            shell=_shell(shell),
+            cwd=_directory(self._settings.working_dir, cwd),
+            created_at=time.time(),
+            max_output_bytes=self._settings.max_output_bytes,
+            name=name,
+            timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
+            pty=pty,
+            rows=rows,
+            cols=cols,
+        )
+        environment = {**self._environment, **_checked_environment(env or {})}
+        self._clean()
+        try:
+            return self._launch(spec, environment)
+        except OSError as error:
+            raise CannotStart(error) from error
+
+    def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
+        allowed, base = self._settings.allowed_commands, self._settings.working_dir
+        if why := policy.broken_rule(command, allowed):
+            raise InvalidCommand(why)
+        if allowed and env:
+            raise InvalidCommand(
+                "env cannot be set while MCP_BG_ALLOWED_COMMANDS is: it can change what a command runs"
+            )
+        if allowed and cwd and not _is_inside(_directory(base, cwd), base):
+            raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
+
+    def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
+        with contextlib.ExitStack() as ours:
+            slot = self._store.claim_slot(self._settings.max_jobs)
+            if slot is None:
+                raise JobLimitReached(self._settings.max_jobs)
+            ours.callback(os.close, slot)
+            new = self._store.create(spec)
+            ours.callback(os.close, new.lock)
+            start = self._spawner.start(Handover(new.directory, new.lock, slot, environment))
+            self._store.make_durable(new)  # while the child is being exec'd
+            run = run_from(start.finish())
+        return Job(spec, Running(run), run) if run else self._store.load(spec.id)
+
+
+def _shell(name: str | None) -> str:
+    if name is None:
+        return DEFAULT_SHELL
+    path = shutil.which(name) if name in SHELLS else None
+    if path is None:
+        found = ", ".join(shell for shell in SHELLS if shutil.which(shell))
+        raise InvalidArgument(f"shell={name[:40]!r} is not one we can use here. Accepted: {found}.")
+    return path
+
+
+def _directory(base: str, path: str | None) -> str:
+    directory = os.path.abspath(os.path.join(base, os.path.expanduser(path) if path else ""))
+    if "\0" in directory or not os.path.isdir(directory):
+        raise InvalidArgument(f"cwd={path!r} is not a directory that exists: looked at {directory!r}.")
+    return directory
+
+
+def _is_inside(path: str, base: str) -> bool:
+    base = os.path.realpath(base)
+    return os.path.commonpath([os.path.realpath(path), base]) == base
+
+
+def _checked_environment(env: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise InvalidArgument(
+                f"env has {name[:40]!r}: a name must not be empty or contain =, nothing may contain NUL."
+            )
+    return env
