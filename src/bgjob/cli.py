@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import BgjobError
+from bgjob.errors import BgjobError, JobNotFound
 from bgjob.job import Ended, Job, Lost, Running, cause_word, status_word
 from bgjob.log_format import STDERR
 
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # `bgjob logs x | head` ends quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except JobNotFound:
+        sys.exit(f"bgjob: no job {_printable(options.id)!r}. bgjob ps shows those that exist.")
     except BgjobError as error:
         sys.exit(f"bgjob: {error}")
     except KeyboardInterrupt:
@@ -73,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
     ps = commands.add_parser("ps", help="list jobs, newest first")
     ps.add_argument("--status", choices=("running", "completed", "failed", "killed"))
-    ps.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default: 20)")
+    ps.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
     ps.set_defaults(act=_ps)
 
     logs = commands.add_parser("logs", help="print what a job printed")
@@ -94,6 +96,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _count(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
 def _jobs() -> Jobs:
     return open_jobs(os.environ, many=False)
 
@@ -108,7 +120,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _ps(options: argparse.Namespace) -> int:
-    page = _jobs().list(options.status, max(1, options.limit))
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    page = _jobs().list(options.status, options.limit)
     print(f"{'ID':8}  {'STATUS':9}  {'END':>9}  {'AGE':>5}  {'NAME':12}  COMMAND")
     for job in page.jobs:
         print(_row(job))
@@ -118,11 +131,11 @@ def _ps(options: argparse.Namespace) -> int:
 
 
 def _row(job: Job) -> str:
-    command = " ".join(job.spec.command.split())
+    command, name = _printable(job.spec.command), _printable(job.spec.name or "-")
     age = _age(time.time() - job.spec.created_at)
     width = max(20, _columns() - 57)
     return (
-        f"{job.id[:8]}  {status_word(job.state):9}  {_end(job):>9}  {age:>5}  {job.spec.name or '-':12.12}  "
+        f"{job.id[:8]}  {status_word(job.state):9}  {_end(job):>9}  {age:>5}  {name:12.12}  "
         f"{command if len(command) <= width else command[: width - 1] + '…'}"
     )
 

@@ -30,6 +30,7 @@ class Settings:
     max_response_bytes: int
     keep_days: float
     keep_jobs: int
+    max_wait_s: float
 
 
 @dataclass(frozen=True)
@@ -255,5 +256,13 @@ SETTINGS = (
         _whole(0, 1_000_000_000),
         "a whole number from 0 to 1000000000",
         "how many ended jobs are kept",
+    ),
+    Setting(
+        "MCP_BG_MAX_WAIT",
+        "max_wait_s",
+        "45",
+        _seconds(DAY_S),
+        "seconds, more than 0 and at most 86400 (a day)",
+        "how long one call may wait for a job; many clients give up after 60 s",
     ),
 )

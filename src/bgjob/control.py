@@ -24,13 +24,23 @@ class Line:
             raise NoShim(str(error)) from error
 
     def ask(self, patience_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
+        self.send(patience_s, payload, **request)
+        return self.receive()
+
+    def send(self, patience_s: float, payload: bytes = b"", **request: object) -> None:
+        """Only ask; `receive` when the descriptor is readable."""
         self._socket.settimeout(patience_s)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
+            self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)
+
+    def receive(self) -> dict[str, Any]:
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
-                self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)
             return self._answer()
         except (ConnectionError, ValueError) as error:
             raise NoShim(str(error)) from error
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()

@@ -6,6 +6,7 @@
     ├── CannotStart         the machine has no room for another job: disk, memory, processes
     ├── JobLimitReached     no free slot
     ├── JobNotFound         no such job
+    ├── AlreadyRunning      a job of this name runs, and the caller did not want a second
     ├── NotRunning          the job has ended and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
     ├── NotSteerable        the job's shim does not answer
@@ -45,6 +46,13 @@ class JobLimitReached(BgjobError):
 class JobNotFound(BgjobError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"Job {_short(job_id)} not found. list_jobs shows the ids that exist.")
+
+
+class AlreadyRunning(BgjobError):
+    def __init__(self, name: str, job_id: str) -> None:
+        super().__init__(
+            f"A job named {_short(name)!r} is running already: {job_id}. Use it, or pass if_running=restart or new."
+        )
 
 
 class NotRunning(BgjobError):

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from bgjob import output_text
 from bgjob.errors import InvalidArgument
+from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader, Piece
 from bgjob.output_text import Dropped, LeftOut, Part
+from bgjob.timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -54,17 +56,18 @@ def whole(log: LogReader, stream: int, view: Window, budget_bytes: int, more_to_
         middle = LeftOut(kept - _size(head) - _size(tail), f"{_end(head, view.start)}-{tail[0].start}")
         pieces, left_out = head + tail, [(tail[0].start, middle)]
     notes = left_out + [(gap.end, Dropped(gap.count)) for gap in gaps]
-    parts = _merge(begun, pieces, notes)
+    more_to_come = more_to_come and view.end == log.end
+    parts = _merge(begun if pieces or not more_to_come else b"", pieces, notes)
     if more_to_come:
         _hold_back(parts)
     return Excerpt(output_text.render(parts), kept - _size(pieces), dropped)
 
 
-def tail(log: LogReader, stream: int, lines: int, budget_bytes: int) -> Excerpt:
+def tail(log: LogReader, stream: int, lines: int, budget_bytes: int, floor: int = 0) -> Excerpt:
     """The last lines; where they do not fit into the budget, as much of their end as does."""
     pieces: list[Piece] = []
     size = newlines = 0
-    for piece in log.backward(stream, 0, log.end):
+    for piece in log.backward(stream, floor, log.end):
         pieces.append(piece)
         size += len(piece.data)
         newlines += piece.data.count(b"\n")
@@ -72,17 +75,18 @@ def tail(log: LogReader, stream: int, lines: int, budget_bytes: int) -> Excerpt:
             break
     data = output_text.last_lines(_joined(reversed(pieces)), lines)
     surplus = len(data) - budget_bytes
-    if surplus <= 0:
-        return Excerpt(data.decode("utf-8", "replace"))
-    shown = data[surplus:]
-    shown = shown[output_text.tail_cut(shown) :]
-    return Excerpt(output_text.render([_beginning(log, stream, len(shown)), shown]), len(data) - len(shown))
-
-
-def _beginning(log: LogReader, stream: int, shown_bytes: int) -> LeftOut:
-    """The note for all that lies before the last `shown_bytes` of a stream."""
-    first = _down_to(log.backward(stream, 0, log.end), shown_bytes)[0]
-    return LeftOut(log.kept(stream, 0, first.start), f"0-{first.start}")
+    if surplus > 0:
+        data = data[surplus:]
+        data = data[output_text.tail_cut(data) :]
+    shown = _down_to(iter(pieces), len(data)) if data else []
+    first = shown[0].start if shown else log.end
+    gaps = log.gaps(stream, first, log.end)
+    notes: list[tuple[int, Part]] = [(gap.end, Dropped(gap.count)) for gap in gaps]
+    left_out = log.kept(stream, 0, first) if surplus > 0 else 0
+    if left_out:
+        notes.append((first, LeftOut(left_out, f"0-{first}")))
+    text = output_text.render(_merge(b"", shown, notes))
+    return Excerpt(text, left_out, sum(gap.count for gap in gaps))
 
 
 def _begun_character(log: LogReader, stream: int, offset: int) -> bytes:
@@ -102,7 +106,7 @@ def _merge(begun: bytes, pieces: list[Piece], notes: list[tuple[int, Part]]) -> 
     """Everything in the order of the log; bytes that follow each other are one part, so that no character is torn."""
     placed: list[tuple[int, int, Part]] = [(at, 0, note) for at, note in notes]
     placed += [(piece.start, 1, piece.data) for piece in pieces]
-    parts: list[Part] = [begun] if begun and pieces else []
+    parts: list[Part] = [begun] if begun else []
     for _, _, part in sorted(placed, key=lambda place: place[:2]):
         last = parts[-1] if parts else None
         if isinstance(part, bytes) and isinstance(last, bytes):
@@ -152,3 +156,25 @@ def _size(pieces: list[Piece]) -> int:
 
 def _end(pieces: list[Piece], otherwise: int) -> int:
     return pieces[-1].end if pieces else otherwise
+
+
+def interleaved(log: LogReader, view: Window, budget_bytes: int) -> Excerpt:
+    """Both streams in one order with their times; over the budget, head and tail with a note between."""
+    line = Timeline()
+    kept = sum(log.kept(stream, view.start, view.end) for stream in (STDOUT, STDERR))
+    if kept <= budget_bytes:
+        line.add(log.interleaved(view.start, view.end))
+        return Excerpt(line.text, 0, view.end - view.start - kept)
+    head_end, tail_start = view.start + budget_bytes // 2, view.end - budget_bytes // 2
+    between = sum(log.kept(stream, head_end, tail_start) for stream in (STDOUT, STDERR))
+    line.add(log.interleaved(view.start, head_end))
+    line.add_note(LeftOut(between, f"{head_end}-{tail_start}"))
+    line.add(log.interleaved(tail_start, view.end))
+    return Excerpt(line.text, between, view.end - view.start - kept)
+
+
+def interleaved_tail(log: LogReader, lines: int, budget_bytes: int, floor: int = 0) -> Excerpt:
+    """The last lines of both streams together, as far as the budget goes back."""
+    line = Timeline()
+    line.add(log.interleaved(max(floor, log.end - budget_bytes), log.end))
+    return Excerpt("".join(line.text.splitlines(keepends=True)[-lines:]))

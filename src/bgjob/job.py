@@ -47,8 +47,13 @@ class Ended:
 
     ended_at: float
     duration_s: float
-    output_bytes: int
-    """How long the log was when the job ended; processes it left behind may have added to it."""
+    stdout_bytes: int
+    stderr_bytes: int
+    """What it had printed when it ended; processes it left behind may have added to it."""
+
+    @property
+    def output_bytes(self) -> int:
+        return self.stdout_bytes + self.stderr_bytes
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ SPEC, SCRIPT = "spec.json", "script"
 RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
-READ_BYTES = 1 << 16
+READ_BYTES, RECORD_MAX_BYTES = 1 << 16, 64 << 20
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:
@@ -64,15 +64,17 @@ def _overwrite(fd: int, data: bytes) -> None:
 
 def read_record(path: str) -> Record | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
+        if os.fstat(fd).st_size > RECORD_MAX_BYTES:
+            return None
         data = os.read(fd, READ_BYTES)
         while more := os.read(fd, READ_BYTES):
             data += more
         record = json.loads(data)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     finally:
         os.close(fd)
@@ -90,7 +92,7 @@ def create_locked(path: str, record: Record) -> int:
 def is_locked(path: str) -> bool:
     """Does somebody answer for it? No pids involved: right after a pid's reuse and after a reboot."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -44,6 +44,12 @@ class Piece:
         return self.start + len(self.data)
 
 
+@dataclass(frozen=True)
+class TimedPiece(Piece):
+    stream: int
+    time_us: int
+
+
 class Rotated(Exception):
     """A segment was deleted while it was read: take a new look at the log."""
 
@@ -51,56 +57,78 @@ class Rotated(Exception):
 class LogReader:
     """The log as it is at this moment: what is written later is not in it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, printed: tuple[int, int] = (0, 0)) -> None:
+        """`printed`: bytes of stdout and of stderr, where more is known than the log has (a full disk, at the end)."""
         self._directory = directory
         self._segments = _segments(directory)
         self._indexes: dict[int, bytes] = {}
-        self.end = self._segments[-1].end if self._segments else 0
+        self._printed = printed
+        self.end = max(self._segments[-1].end if self._segments else 0, sum(printed))
+        self.written_at = _mtime(directory, self._segments)
+        """When the newest byte came, in seconds since the epoch; 0 if there is none."""
 
     def forward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
         """What the stream printed between two offsets, oldest first."""
-        for segment in self._overlapping(start, end):
+        for segment in self.segments(start, end):
             yield from self._pieces(segment, stream, start, end)
 
     def backward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
         """The same, newest first."""
-        for segment in reversed(self._overlapping(start, end)):
+        for segment in reversed(self.segments(start, end)):
             yield from self._pieces(segment, stream, start, end, newest_first=True)
             if not self._printed_before(segment, stream):
                 return  # nothing of it further back
 
-    def interleaved(self, start: int, end: int) -> Iterator[tuple[int, Piece]]:
-        """(stream, piece) of both streams, in the order of the log."""
-        for segment in self._overlapping(start, end):
+    def interleaved(self, start: int, end: int) -> Iterator[TimedPiece]:
+        """What both streams printed between two offsets, in the order of the log."""
+        for segment in self.segments(start, end):
             with _opened(self._path(segment)) as fd:
-                for left, right, stream in self._runs(segment):
+                for left, right, stream, time_us in self._runs(segment):
                     for begin, stop in _cut(max(left, start), min(right, end)):
-                        yield stream, Piece(begin, os.pread(fd, stop - begin, begin - segment.start))
+                        data = os.pread(fd, stop - begin, begin - segment.start)
+                        yield TimedPiece(begin, data, stream, time_us)
 
     def kept(self, stream: int, start: int, end: int) -> int:
         """How many bytes of the stream between two offsets are still here."""
-        return sum(self._kept_in(segment, stream, start, end) for segment in self._overlapping(start, end))
+        return sum(self._kept_in(segment, stream, start, end) for segment in self.segments(start, end))
 
     def gaps(self, stream: int, start: int, end: int) -> list[Gap]:
         """Where bytes of this stream are gone."""
         found = []
-        for left, right in pairwise(self._segments):
+        for left, right in pairwise([Segment(0, 0), *self._segments, Segment(self.end, self.end)]):
             if left.end < right.start and left.end < end and right.start > start:
-                by_left = self._printed_before(left, stream) + self._kept_in(
-                    left, stream, left.start, left.end
-                )
-                found.append(Gap(left.end, right.start, self._printed_before(right, stream) - by_left))
-        return [gap for gap in found if gap.count]
+                count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
+                within = min(right.start, end) - max(
+                    left.end, start
+                )  # what lies before `start` is not missed
+                found.append(Gap(left.end, right.start, min(count, within)))
+        return [gap for gap in found if gap.count > 0]
 
-    def _overlapping(self, start: int, end: int) -> list[Segment]:
+    def _printed_up_to(self, segment: Segment, stream: int) -> int:
+        if not segment.end:
+            return 0
+        return self._printed_before(segment, stream) + self._kept_in(
+            segment, stream, segment.start, segment.end
+        )
+
+    def segments(self, start: int, end: int) -> list[Segment]:
+        """Those that have bytes between two offsets, oldest first."""
         return [segment for segment in self._segments if segment.end > start and segment.start < end]
+
+    @contextmanager
+    def opened(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
+        """(descriptor of its bytes, its header and runs); Rotated if it is gone."""
+        with _opened(self._path(segment)) as fd:
+            yield fd, self._index(segment)
 
     def _kept_in(self, segment: Segment, stream: int, start: int, end: int) -> int:
         return sum(right - left for left, right in self._spans(segment, stream, start, end))
 
     def _printed_before(self, segment: Segment, stream: int) -> int:
         """Bytes of the stream before this segment, whether they are still here or not."""
-        counts: tuple[int, int] = HEADER.unpack_from(self._index(segment))
+        counts = self._printed
+        if segment.start < segment.end or segment in self._segments:
+            counts = HEADER.unpack_from(self._index(segment))
         return counts[stream - 1]
 
     def _pieces(
@@ -115,7 +143,7 @@ class LogReader:
     def _spans(self, segment: Segment, stream: int, start: int, end: int) -> list[tuple[int, int]]:
         """Where in the segment the stream's bytes lie, cut to start and end; neighbours are joined."""
         spans: list[tuple[int, int]] = []
-        for left, right, whose in self._runs(segment):
+        for left, right, whose, _ in self._runs(segment):
             left, right = max(left, start), min(right, end)
             if whose != stream or left >= right:
                 continue
@@ -124,24 +152,27 @@ class LogReader:
             spans.append((left, right))
         return spans
 
-    def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int]]:
-        """(start, end, stream), up to where the segment ended when we looked."""
-        left, whose = segment.start, 0
+    def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
+        """(start, end, stream, µs since the epoch), up to where the segment ended when we looked."""
+        left, label = segment.start, 0
         for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
-            if whose and offset > left:
-                yield left, min(offset, segment.end), whose
-            left, whose = offset, stamp & 0xFF
-        if whose and segment.end > left:
-            yield left, segment.end, whose
+            if label and offset > left:
+                yield left, min(offset, segment.end), label & 0xFF, label >> 8
+            left, label = offset, stamp
+        if label and segment.end > left:
+            yield left, segment.end, label & 0xFF, label >> 8
 
     def _index(self, segment: Segment) -> bytes:
         """The segment's runs; a torn last one is none."""
         if segment.start not in self._indexes:
-            with _opened(self._path(segment) + RUNS_SUFFIX) as fd:
-                data = b"".join(iter(lambda: os.read(fd, INDEX_READ_BYTES), b""))
-            whole = len(data) - (len(data) - HEADER.size) % RUN.size
-            self._indexes[segment.start] = data[:whole] if whole >= HEADER.size else bytes(HEADER.size)
+            self._indexes[segment.start] = self._read_index(segment)
         return self._indexes[segment.start]
+
+    def _read_index(self, segment: Segment) -> bytes:
+        with _opened(self._path(segment) + RUNS_SUFFIX) as fd:
+            data = b"".join(iter(lambda: os.read(fd, INDEX_READ_BYTES), b""))
+        whole = len(data) - (len(data) - HEADER.size) % RUN.size
+        return data[:whole] if whole >= HEADER.size else bytes(HEADER.size)
 
     def _path(self, segment: Segment) -> str:
         return f"{self._directory}/{segment_name(segment.start)}"
@@ -171,6 +202,16 @@ def _segments(directory: str) -> list[Segment]:
         return []
     found.sort(key=lambda segment: segment.start)
     return found
+
+
+def _mtime(directory: str, segments: list[Segment]) -> float:
+    for segment in reversed(segments):
+        if segment.end > segment.start:
+            try:
+                return os.stat(f"{directory}/{segment_name(segment.start)}").st_mtime
+            except FileNotFoundError:
+                break
+    return 0.0
 
 
 def _size(entry: os.DirEntry[str]) -> int:

@@ -97,9 +97,11 @@ class LogWriter:
         path = f"{self.directory}/{segment_name(self.end)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._runs = os.open(path + RUNS_SUFFIX, flags, 0o600)
+        _write_all(
+            self._runs, HEADER.pack(*self.before.values())
+        )  # first: no data is ever without its header
         self._data = os.open(path, flags, 0o600)
         self._start, self._stream = self.end, 0
-        _write_all(self._runs, HEADER.pack(*self.before.values()))
         self._room = max(1, self.segment_bytes - HEADER.size)
 
     def _close(self) -> None:
@@ -141,12 +143,15 @@ class LogWriter:
         return self._drop(source, stream, most)
 
     def _close_empty_or_short(self) -> None:
+        half_made = self._runs >= 0 and self._data < 0
         try:
             self._close()
             if self._segments and self._segments[-1][0] == self.end:
                 self._delete(-1)
+            if half_made:
+                os.unlink(f"{self.directory}/{segment_name(self.end)}{RUNS_SUFFIX}")
         except OSError:
-            pass  # half a segment was made: the next one takes its name again
+            pass
         self._room = 0
 
     def _drop(self, source: int, stream: int, most: int) -> int:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from bgjob.cleaner import clean
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -78,3 +80,12 @@ def last_lines(data: bytes, count: int) -> bytes:
         if at < 0:
             return data
     return data[at + 1 :]
+
+
+def unfinished_line(data: bytes) -> str | None:
+    """The text after the last newline, as a person at a terminal would read it; None if there is none."""
+    return plain_line(data[data.rfind(b"\n") + 1 :]).strip() or None
+
+
+def plain_line(line: bytes) -> str:
+    return clean(line.decode("utf-8", "replace")).strip("\n")

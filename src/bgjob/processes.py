@@ -123,6 +123,15 @@ def _carries(pid: int, mark: bytes) -> bool:
     return mark in (_read(f"/proc/{pid}/environ") or b"").split(b"\0")
 
 
+def job_of(pid: int) -> str | None:
+    """The job that a process belongs to, by the mark in its environment."""
+    prefix = f"{JOB_ID_VARIABLE}=".encode()
+    for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
+        if entry.startswith(prefix):
+            return entry[len(prefix) :].decode(errors="replace")
+    return None
+
+
 def kill_marked(job_id: str) -> int:
     """SIGKILL to what is left of a job without a shim, until it is gone; how many processes that were."""
     killed = 0

@@ -19,6 +19,7 @@ import re
 import shutil
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,13 +39,15 @@ from bgjob.job import (
     State,
     TimedOut,
 )
-from bgjob.jobdir import CONTROL, LOG, OUTCOME, RUN, SCRIPT, SPEC
+from bgjob.jobdir import CONTROL, LOG, OUTCOME, RUN, SCRIPT, SPEC, TERMINAL
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS = 20_000
 ABANDONED_S = 3600.0
 PLACE_DIGITS = 16
+PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
+NAME_LOCKS = 64
 DAY_S = 86400.0
 
 
@@ -95,6 +98,17 @@ class Store:
                 os.close(fd)
         return None
 
+    @contextlib.contextmanager
+    def name_lock(self, name: str) -> Iterator[None]:
+        """Held by whoever makes sure that there is one job of this name."""
+        path = f"{self.home}/slots/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
     # -- looking ------------------------------------------------------------------------------------
 
     def directory(self, job_id: str) -> str:
@@ -109,6 +123,12 @@ class Store:
     def log_directory(self, job_id: str) -> str:
         return f"{self.directory(job_id)}/{LOG}"
 
+    def terminal_sizes(self, job: Job) -> list[tuple[int, int, int]]:
+        """(offset in the log, rows, columns) of its terminal, from the first size on."""
+        record = jobdir.read_record(f"{self.directory(job.id)}/{TERMINAL}") or {}
+        later = [(int(at), int(rows), int(cols)) for at, rows, cols in record.get("resizes", ())]
+        return [(0, job.spec.rows, job.spec.cols), *later]
+
     def load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         if not os.path.isdir(directory):
@@ -122,10 +142,17 @@ class Store:
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
-        for entry in sorted(os.listdir(self._index), reverse=True):
-            job_id = entry[-36:]
-            if JOB_ID.fullmatch(job_id) and (before is None or entry < before):
-                yield entry, job_id
+        for entry in sorted(self._entries(), reverse=True):
+            if (before is None or entry < before) and (place := PLACE.fullmatch(entry)):
+                yield entry, place[1]
+
+    def _entries(self) -> list[str]:
+        try:
+            return os.listdir(self._index)
+        except FileNotFoundError:  # thrown away under us
+            os.makedirs(self._index, mode=0o700, exist_ok=True)
+            self._mend_index(time.time() - ABANDONED_S)
+            return os.listdir(self._index)
 
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
         for place, job_id in self.ids(before):
@@ -136,6 +163,8 @@ class Store:
         spec = _spec(job_id, jobdir.read_record(f"{directory}/{SPEC}"))
         state = self._state(directory)
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
+        if isinstance(state, Lost) and not os.path.isdir(directory):
+            raise JobNotFound(job_id)  # removed while we read
         job = Job(spec, state, run)
         if not isinstance(state, Running):
             self._remember(job)
@@ -161,19 +190,20 @@ class Store:
         now = time.time()
         if 0 <= now - _mtime(f"{self.home}/cleaned") < interval_s:
             return
-        with open(f"{self.home}/cleaned", "a") as turn:
+        with open(f"{self.home}/cleaned", "a", opener=_private) as turn:
             try:
                 fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return  # somebody else is at it
             os.utime(turn.fileno())
-            self._remove_surplus(keep_jobs, now - keep_days * DAY_S)
-            self._sweep(now - ABANDONED_S)
+            with contextlib.suppress(OSError):  # whoever comes by wants something else of us
+                self._remove_surplus(keep_jobs, now - keep_days * DAY_S)
+                self._sweep(now - ABANDONED_S)
 
     def remove(self, place: str, job_id: str) -> None:
         """Out of sight in one step, then in pieces."""
         trash = f"{self.home}/trash/{job_id}"
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
             os.rename(self.directory(job_id), trash)
         shutil.rmtree(trash, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
@@ -194,8 +224,9 @@ class Store:
         for name in ("drafts", "trash"):
             with os.scandir(f"{self.home}/{name}") as entries:
                 for entry in entries:
-                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
-                        shutil.rmtree(entry.path, ignore_errors=True)
+                    with contextlib.suppress(FileNotFoundError):  # made visible, or removed, meanwhile
+                        if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
+                            shutil.rmtree(entry.path, ignore_errors=True)
         self._mend_index(oldest)
 
     def _mend_index(self, oldest: float) -> None:
@@ -203,7 +234,8 @@ class Store:
         entries = {job_id: place for place, job_id in self.ids()}
         jobs = set(filter(JOB_ID.fullmatch, os.listdir(self._jobs)))
         for job_id in jobs - entries.keys():
-            self._enter(self.load(job_id).spec, f"{self.directory(job_id)}/{SPEC}")
+            with contextlib.suppress(JobNotFound):
+                self._enter(self.load(job_id).spec, f"{self.directory(job_id)}/{SPEC}")
         for job_id in entries.keys() - jobs:
             if int(entries[job_id][:PLACE_DIGITS]) / 1e6 < oldest:
                 with contextlib.suppress(FileNotFoundError):
@@ -226,6 +258,8 @@ class Store:
             self._mend_index(time.time() - ABANDONED_S)
 
     def _enter(self, spec: Spec, spec_path: str) -> None:
+        if not os.path.isdir(self._index):
+            self._entries()
         """A second name for the spec: that costs no new file, which is what a start pays most for."""
         entry = f"{self._index}/{int(spec.created_at * 1e6):0{PLACE_DIGITS}d}-{spec.id}"
         try:
@@ -254,11 +288,22 @@ def _write_script(draft: str, command: bytes) -> None:
         file.write(command)
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _spec(job_id: str, record: jobdir.Record | None) -> Spec:
-    try:
-        return Spec(**{name: record[name] for name in Spec.__dataclass_fields__ if name in record})  # type: ignore[index, operator]
-    except (TypeError, AttributeError):
-        return Spec(job_id, "(unreadable)", "", "", 0.0, 0)
+    """Whose directory it is decides the id, and not what somebody wrote into it."""
+    record = record or {}
+    if isinstance(record.get("command"), str) and _is_finite(record.get("created_at")):
+        known = {name: record[name] for name in Spec.__dataclass_fields__ if name in record}
+        with contextlib.suppress(TypeError):
+            return Spec(**{**known, "id": job_id})
+    return Spec(job_id, "(unreadable)", "", "", 0.0, 0)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and -1e15 < value < 1e15
 
 
 def run_from(record: jobdir.Record | None) -> Run | None:
@@ -274,18 +319,25 @@ def _end(record: jobdir.Record | None) -> End | None:
     if record is None:
         return None
     try:
-        when = record["ended_at"], record["duration_s"], record["output_bytes"]
+        stdout, stderr = record.get("stdout_bytes", record["output_bytes"]), record.get("stderr_bytes", 0)
+        when = {"ended_at": record["ended_at"], "duration_s": record["duration_s"]}
+        when |= {"stdout_bytes": stdout, "stderr_bytes": stderr}
+        code, signal = record.get("exit_code"), record.get("signal")
+        if not all(map(_is_finite, when.values())) or not all(
+            isinstance(n, int | None) for n in (code, signal)
+        ):
+            return None
         match record["cause"]:
             case "exited":
-                return Exited(*when, record["exit_code"])
+                return None if code is None else Exited(**when, code=code)
             case "signaled":
-                return Signaled(*when, record["signal"])
+                return None if signal is None else Signaled(**when, signal=signal)
             case "killed":
-                return Killed(*when, record["exit_code"], record["signal"])
+                return Killed(**when, code=code, signal=signal)
             case "timed_out":
-                return TimedOut(*when, record["exit_code"], record["signal"])
+                return TimedOut(**when, code=code, signal=signal)
             case "never_started":
-                return NeverStarted(*when, record["reason"])
+                return NeverStarted(**when, reason=record["reason"])
     except KeyError:
         pass
     return None

@@ -201,7 +201,7 @@ def _waited_for(process: str, call: Call, arguments: Sequence[int]) -> Iterable[
         bits = int.from_bytes(
             _memory(process, arguments[1], min(count + 63, MOST_POLLED) // 64 * 8), "little"
         )
-        return [fd for fd in range(count) if bits >> fd & 1]
+        return [fd for fd in range(min(count, MOST_POLLED)) if bits >> fd & 1]
     return [arguments[0] & 0xFFFFFFFF]
 
 
@@ -223,15 +223,18 @@ def _leads_to(process: str, fd: int, stdin: Input, nesting: int = EPOLL_NESTING)
 
 def _epoll_targets(process: str, fd: int, stdin: Input) -> Iterable[int]:
     """What an epoll watches for input, without what cannot be ours: a server may have thousands."""
-    own_inode = b""
+    wanted = b"ino:%x " % stdin.inode[1]
+    own = b""  # all anonymous files, other epolls among them, have one inode
     for line in _read(f"{process}/fdinfo/{fd}").splitlines():
-        words = line.split()
-        if words[:1] == [b"ino:"]:
-            own_inode = b"ino:%x" % int(words[1])  # all anonymous files have one inode
-        if words[:1] != [b"tfd:"] or not int(words[3], 16) & POLL_FOR_INPUT:
+        if line.startswith(b"ino:"):
+            own = b"ino:%x " % int(line[4:])
+        if not line.startswith(b"tfd:"):
             continue
-        is_ours = stdin.terminal is not None or b"ino:%x" % stdin.inode[1] in words
-        if is_ours or own_inode in words or len(words) < 9:
+        is_told = own and b" ino:" in line  # older kernels do not say which file it is
+        if is_told and stdin.terminal is None and wanted not in line and own not in line:
+            continue
+        words = line.split()
+        if int(words[3], 16) & POLL_FOR_INPUT:
             yield int(words[1])
 
 
@@ -272,9 +275,8 @@ def _by_wait_channel(process: str, task: str, stdin: Input) -> Verdict:
     if "ep_poll" in channel or "epoll" in channel:
         epolls = _epolls(process)
         return _all_or_none("watching", [_leads_to(process, fd, stdin) for fd in epolls])
-    is_elsewhere = not any(
-        word in channel for word in ("pipe", "tty", "woken", "poll", "select", "io_", "sched")
-    )
+    could_be = ("pipe", "tty", "woken", "poll", "select", "io_", "sched")
+    is_elsewhere = "writ" in channel or not any(word in channel for word in could_be)
     return "no" if is_elsewhere or not _holds(process, stdin) else "unknown"
 
 

@@ -54,7 +54,7 @@ def test_a_cursor_gives_only_what_is_new(server: Server, gate: Gate, ended: Ende
 def test_bytes_that_are_no_text_come_through_as_replacements(server: Server, ended: Ended) -> None:
     job_id = server.execute(r"printf 'caf\303\251 \377 \000 end\n'")
     ended(job_id)
-    assert server.output(job_id)["stdout"] == "café \ufffd \0 end\n"
+    assert server.output(job_id, raw=True)["stdout"] == "café \ufffd \0 end\n"
 
 
 def test_a_character_cut_by_a_cursor_is_not_torn(server: Server, tmp_path: Path, ended: Ended) -> None:
@@ -141,7 +141,7 @@ def test_alternating_streams_stay_within_the_limit_too(
         'python3 -c \'import os\nfor i in range(30000): os.write(1, b"o\\n"); os.write(2, b"e\\n")\''
     )
     ended(job_id)
-    output = server.output(job_id)
+    output = server.output(job_id, raw=True)
     assert set(output["stdout"].replace("\n", "")[:10]) == {"o"}
     assert disk_use(home / "jobs" / job_id / "log") <= (64 << 10) + 4096
 
@@ -155,7 +155,7 @@ def test_a_gigabyte_leaves_the_servers_memory_and_the_disk_flat(
     )
     ended(job_id)
     tail = server.call("tail_job_output", job_id=job_id, lines=2)
-    output = server.output(job_id)
+    output = server.output(job_id, raw=True)
     assert tail["stdout"].splitlines()[0] == "a line of output"
     assert output["stdout"].startswith("x" * 1000)
     assert len(output["stdout"]) < 110_000

@@ -3,30 +3,58 @@
 import os
 from collections.abc import Mapping
 
-from bgjob.api.answers import Chunk, Interaction, Kill, KillWord, Look, Output, Page
-from bgjob.api.look import Looking
-from bgjob.api.start import Starting
-from bgjob.api.steer import Steering
+from bgjob.api.answers import (
+    Chunk,
+    Found,
+    Interaction,
+    Kill,
+    KillWord,
+    Look,
+    Match,
+    Output,
+    Page,
+    Picture,
+    Ran,
+    Waited,
+)
+from bgjob.api.read import Shown, View
+from bgjob.api.run import Executing, IfRunning
+from bgjob.api.search import Searching
+from bgjob.api.steer import Typed
+from bgjob.api.wait import Cancellation, Mode
+from bgjob.api.watch import Conditions
 from bgjob.config import settings_from
 from bgjob.errors import BadSetting
 from bgjob.spawn import Spawner
 from bgjob.store import Store
 
 __all__ = [
+    "Cancellation",
     "Chunk",
+    "Conditions",
+    "Found",
+    "IfRunning",
     "Interaction",
     "Jobs",
     "Kill",
     "KillWord",
     "Look",
+    "Match",
+    "Mode",
     "Output",
     "Page",
+    "Picture",
+    "Ran",
+    "Shown",
+    "Typed",
+    "View",
+    "Waited",
     "home_from",
     "open_jobs",
 ]
 
 
-class Jobs(Starting, Looking, Steering):
+class Jobs(Executing, Searching):
     """All verbs, on one store."""
 
 

@@ -3,9 +3,22 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from bgjob.activity import Activity
 from bgjob.job import Job
 
 KillWord = Literal["killed", "already_terminated", "not_found"]
+ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "input"]
+InputWord = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A terminal's screen; rows and columns count from 1."""
+
+    text: str
+    cursor_row: int
+    cursor_column: int
+    title: str | None
 
 
 @dataclass(frozen=True)
@@ -20,6 +33,10 @@ class Output:
     stdout_dropped_bytes: int = 0
     """Bytes the log no longer has (output limit, full disk); the text says where."""
     stderr_dropped_bytes: int = 0
+    interleaved: str | None = None
+    """Both streams in one order, each line with its time; stdout and stderr are empty then."""
+    picture: Picture | None = None
+    """The screen, where it was asked for; stdout and stderr are empty then."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,10 @@ class Page:
     jobs: list[Job]
     next_cursor: str | None
     """None: this was the last page."""
+    asking: frozenset[str] = frozenset()
+    """Ids of those that wait for input."""
+    command_characters: int | None = None
+    """How much of each command to show; None: all of it."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +83,60 @@ class Look:
     output_bytes: int
     descendants: int
     """Processes of the job that are alive now, its main process included while it runs."""
+    waits_for_input: InputWord | None = None
+    """None: it has ended."""
+    prompt: str | None = None
+    """The unfinished last line of a job that waits for input."""
+    activity: Activity | None = None
+    idle_s: float | None = None
+    """How long a running job has printed nothing."""
+    hint: str | None = None
+    """What may help, where we know something the job did not say."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    job: Job
+    reused: bool
+    """It ran before this call."""
+    waited: "Waited | None"
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line that a search found."""
+
+    job: Job
+    cursor: str
+    """Reads the whole line."""
+    stream: Literal["stdout", "stderr"]
+    at: float
+    """Seconds since the epoch."""
+    line: str
+    before: list[str]
+    after: list[str]
+
+
+@dataclass(frozen=True)
+class Found:
+    matches: list[Match]
+    count: int
+    """All there are, whether they are among `matches` or not."""
+    searched_jobs: int
+    complete: bool
+    """False: there was no time to look at everything."""
+
+
+@dataclass(frozen=True)
+class Met:
+    condition: ConditionWord
+    detail: str | None = None
+    """The line that matched, or the port."""
+
+
+@dataclass(frozen=True)
+class Waited:
+    look: Look
+    met: Met | None
+    """None: nothing came true for this job in time."""
+    output: Output

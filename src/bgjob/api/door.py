@@ -7,7 +7,7 @@ from typing import TypeVar
 from bgjob import processes
 from bgjob.config import Settings, own_variables
 from bgjob.errors import NotSteerable
-from bgjob.job import Job, Lost, Running
+from bgjob.job import Ended, Job, Lost, Running
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.spawn import Spawner
 from bgjob.store import Store
@@ -32,11 +32,15 @@ class Door:
         self._spawner.close()
 
     def _reading(self, job_id: str, read: Callable[[LogReader], Answer]) -> Answer:
-        directory = self._store.log_directory(job_id)
         for _ in range(READ_TRIES):
             with contextlib.suppress(Rotated):
-                return read(LogReader(directory))
+                return read(self._log(job_id))
         raise NotSteerable(job_id, "its output is replaced faster than it can be read")
+
+    def _log(self, job_id: str) -> LogReader:
+        state = self._store.load(job_id).state
+        printed = (state.stdout_bytes, state.stderr_bytes) if isinstance(state, Ended) else (0, 0)
+        return LogReader(self._store.log_directory(job_id), printed)
 
     def _processes(self, job: Job) -> Sequence[int]:
         if isinstance(job.state, Lost):

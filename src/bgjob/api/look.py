@@ -1,27 +1,59 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
-from bgjob.api.answers import Look, Page
+import time
+
+from bgjob import activity, processes, waiting
+from bgjob.api.answers import InputWord, Look, Page
 from bgjob.api.door import Door
+from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound
-from bgjob.job import Job, StatusWord, status_word
+from bgjob.hints import port_in_use
+from bgjob.job import Exited, Job, Running, StatusWord, status_word
+from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_reader import LogReader
+from bgjob.output_text import unfinished_line
 from bgjob.store import JOB_ID
+
+SHIM_PATIENCE_S = 2.0
+PROMPT_BYTES = 500
+SHORT_COMMAND_CHARACTERS = 500
+LAST_WORDS_BYTES = 4000
 
 
 class Looking(Door):
-    def look(self, job_id: str) -> Look:
+    def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
-        output_bytes = self._reading(job_id, lambda log: log.end)
-        return Look(job, output_bytes, len(self._processes(job)))
+        if not isinstance(job.state, Running):
+            output_bytes = self._reading(job_id, lambda log: log.end)
+            return Look(job, output_bytes, len(self._processes(job)), hint=self._hint(job))
+        tree = self._processes(job)
+        waits = self._waits_for_input(job)
+        output_bytes, written_at, prompt = self._reading(job_id, lambda log: _facts(log, waits))
+        began = job.run.started_at if job.run else job.spec.created_at
+        return Look(
+            job,
+            output_bytes,
+            len(tree),
+            waits_for_input=waits,
+            prompt=prompt,
+            activity=activity.activity(tree) if detail else None,
+            idle_s=max(0.0, time.time() - max(written_at, began)),
+        )
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:
         self._clean()
         found: list[tuple[str, Job]] = []
+        next_cursor = None
         for place, job in self._store.jobs(before=cursor):
             if status is None or status_word(job.state) == status:
                 if len(found) == limit:
-                    return Page([job for _, job in found], found[-1][0])
+                    next_cursor = found[-1][0]
+                    break
                 found.append((place, job))
-        return Page([job for _, job in found], None)
+        jobs = [job for _, job in found]
+        asking = frozenset(job.id for job in jobs if self._waits_for_input(job) == "yes")
+        fits = sum(len(job.spec.command) for job in jobs) <= self._settings.max_response_bytes
+        return Page(jobs, next_cursor, asking, None if fits else SHORT_COMMAND_CHARACTERS)
 
     def find(self, prefix: str) -> Job:
         """The one job whose id starts so, or the newest with this name: for people, who do not type UUIDs."""
@@ -38,3 +70,47 @@ class Looking(Door):
             if job.spec.name == prefix:
                 return job
         raise JobNotFound(prefix)
+
+    def _waits_for_input(self, job: Job) -> InputWord | None:
+        """By our own look where the kernel lets us, else by that of the job's shim, its ancestor."""
+        if not isinstance(job.state, Running) or job.run is None:
+            return None
+        own = waiting.waits_for_input(processes.descendants(job.run.shim_pid), waiting.input_of(job.run.pid))
+        if own.answer != "unknown":
+            return own.answer
+        try:
+            with Line(self._store.control_path(job.id)) as shim:
+                word: InputWord = shim.ask(SHIM_PATIENCE_S, op="waits")["waits"]
+        except (NoShim, TimeoutError, KeyError):
+            return "unknown"
+        return word
+
+    def _hint(self, job: Job) -> str | None:
+        """A server that died because its port is taken is told by whom."""
+        if not isinstance(job.state, Exited) or job.state.code == 0:
+            return None
+        words = self._reading(job.id, lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
+        port = port_in_use(words.decode("utf-8", "replace"))
+        holder = activity.port_holder(port) if port else None
+        if port is None or holder is None:
+            return None
+        holding = processes.job_of(holder)
+        return f"Port {port} is held by " + (
+            f"job {holding}." if holding else f"process {holder}, which is no job."
+        )
+
+
+def _facts(log: LogReader, waits: InputWord | None) -> tuple[int, float, str | None]:
+    return log.end, log.written_at, _prompt(log) if waits == "yes" else None
+
+
+def _prompt(log: LogReader) -> str | None:
+    """What a job that waits for input printed last, on either stream."""
+    lines = (unfinished_line(_last_words(log, stream, PROMPT_BYTES)) for stream in (STDOUT, STDERR))
+    return next(filter(None, lines), None)
+
+
+def _last_words(log: LogReader, stream: int, most: int = LAST_WORDS_BYTES) -> bytes:
+    for piece in log.backward(stream, 0, log.end):
+        return piece.data[-most:]
+    return b""

@@ -2,37 +2,62 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from bgjob import excerpt
-from bgjob.api.answers import Chunk, Output
-from bgjob.api.door import Door
+from bgjob import cleaner, excerpt
+from bgjob.api.answers import Chunk, Output, Picture
+from bgjob.api.look import Looking
 from bgjob.control import Line, NoShim
-from bgjob.job import Running
+from bgjob.errors import InvalidArgument
+from bgjob.job import Job, Running
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 
+View = Literal["apart", "interleaved", "screen"]
+STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
+
 FOLLOW_BYTES = 1 << 20
 FOLLOW_PATIENCE_S = 3600.0
+BYTES_PER_TOKEN = 4
 
 
-class Reading(Door):
-    def output(self, job_id: str, since: str | None = None) -> Output:
-        running = isinstance(self._store.load(job_id).state, Running)
-        return self._reading(job_id, lambda log: self._window(log, since, running))
+@dataclass(frozen=True)
+class Shown:
+    """How much of the output an answer shows, and how."""
 
-    def tail(self, job_id: str, lines: int = 50) -> Output:
-        self._store.load(job_id)
-        budget = self._settings.max_response_bytes
+    max_bytes: int | None = None
+    """Of each stream; never more than the setting."""
+    raw: bool = False
+    view: View = "apart"
 
-        def read(log: LogReader) -> Output:
-            stdout, stderr = (excerpt.tail(log, stream, lines, budget) for stream in (STDOUT, STDERR))
-            return _output(stdout, stderr, log.end)
+    @classmethod
+    def within(cls, max_tokens: int | None, raw: bool = False, view: View = "apart") -> "Shown":
+        return cls(None if max_tokens is None else max_tokens * BYTES_PER_TOKEN, raw, view)
 
-        return self._reading(job_id, read)
+
+class Reading(Looking):
+    def output(self, job_id: str, since: str | None = None, shown: Shown | None = None) -> Output:
+        """What the job printed, all of it or since a cursor; over the budget, its head and its tail."""
+        job, shown = self._store.load(job_id), shown or Shown()
+        if shown.view == "screen":
+            return self._picture(job)
+        return self._reading(job_id, lambda log: self._window(log, since, job, shown))
+
+    def tail(
+        self, job_id: str, lines: int = 50, shown: Shown | None = None, since: str | None = None
+    ) -> Output:
+        """The last lines of each stream; of both together in the interleaved view."""
+        job, shown = self._store.load(job_id), shown or Shown()
+        if shown.view == "screen":
+            return self._picture(job)
+        return self._reading(
+            job_id, lambda log: self._last(log, lines, shown, excerpt.window(since, log.end).start)
+        )
 
     def follow(self, job_id: str, wait: bool) -> Iterator[Chunk]:
         """Everything the job printed, in the order of the log; with `wait`, until it has ended."""
-        at = 0
+        at = told = 0
         while True:
             ended = not isinstance(
                 self._store.load(job_id).state, Running
@@ -43,30 +68,64 @@ class Reading(Door):
             if (ended or not wait) and at >= self._reading(job_id, lambda log: log.end):
                 return
             if wait and not ended:
-                self._wait_beyond(job_id, at)
+                told = self._wait_beyond(job_id, max(at, told))  # a full disk may have swallowed what came
 
-    def _wait_beyond(self, job_id: str, offset: int) -> None:
+    def _wait_beyond(self, job_id: str, offset: int) -> int:
+        """Until the job has printed more, or ended; how much it has printed then."""
         with contextlib.suppress(NoShim, TimeoutError), Line(self._store.control_path(job_id)) as shim:
-            shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)
+            return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
+        return offset
 
-    def _window(self, log: LogReader, since: str | None, running: bool) -> Output:
-        view = excerpt.window(since, log.end)
-        budget = self._settings.max_response_bytes
-        stdout, stderr = (excerpt.whole(log, stream, view, budget, running) for stream in (STDOUT, STDERR))
-        return _output(stdout, stderr, view.end)
+    def _budget_bytes(self, shown: Shown) -> int:
+        most = self._settings.max_response_bytes
+        return most if shown.max_bytes is None else max(1, min(shown.max_bytes, most))
+
+    def _window(self, log: LogReader, since: str | None, job: Job, shown: Shown) -> Output:
+        view, budget = excerpt.window(since, log.end), self._budget_bytes(shown)
+        if shown.view == "interleaved":
+            return _cleaned(_together(excerpt.interleaved(log, view, budget), view.end), shown)
+        more = isinstance(job.state, Running) and view.end == log.end
+        stdout, stderr = (excerpt.whole(log, stream, view, budget, more) for stream in (STDOUT, STDERR))
+        return _cleaned(_apart(stdout, stderr, view.end), shown)
+
+    def _last(self, log: LogReader, lines: int, shown: Shown, floor: int) -> Output:
+        budget = self._budget_bytes(shown)
+        if shown.view == "interleaved":
+            return _cleaned(_together(excerpt.interleaved_tail(log, lines, budget, floor), log.end), shown)
+        stdout, stderr = (excerpt.tail(log, stream, lines, budget, floor) for stream in (STDOUT, STDERR))
+        return _cleaned(_apart(stdout, stderr, log.end), shown)
+
+    def _picture(self, job: Job) -> Output:
+        """The job's terminal as a person would see it now; its cost does not depend on the length of the log."""
+        if not job.spec.pty:
+            raise InvalidArgument(
+                f"Job {job.id} has no terminal, so it has no screen. Start it with pty=true for one."
+            )
+        from bgjob import screen  # pyte takes its time to import
+
+        def draw(log: LogReader) -> Output:
+            start = max(0, log.end - screen.WINDOW_BYTES)
+            window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
+            drawn = screen.end_of_log(window, start, self._store.terminal_sizes(job))
+            picture = Picture(
+                "\n".join(drawn.lines), drawn.cursor_row, drawn.cursor_column, drawn.title or None
+            )
+            return Output("", "", str(log.end), picture=picture)
+
+        return self._reading(job.id, draw)
 
 
 def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:
     """The next megabyte or so."""
     at = start
-    for stream, piece in log.interleaved(start, log.end):
-        yield Chunk(stream, piece.data, piece.end, piece.start - at)
+    for piece in log.interleaved(start, log.end):
+        yield Chunk(piece.stream, piece.data, piece.end, piece.start - at)
         at = piece.end
         if at - start > FOLLOW_BYTES:
             return
 
 
-def _output(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:
+def _apart(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:
     return Output(
         stdout.text,
         stderr.text,
@@ -75,4 +134,19 @@ def _output(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Ou
         stderr.left_out_bytes,
         stdout.dropped_bytes,
         stderr.dropped_bytes,
+    )
+
+
+def _together(both: excerpt.Excerpt, cursor: int) -> Output:
+    return Output("", "", str(cursor), both.left_out_bytes, 0, both.dropped_bytes, 0, interleaved=both.text)
+
+
+def _cleaned(output: Output, shown: Shown) -> Output:
+    if shown.raw:
+        return output
+    return replace(
+        output,
+        stdout=cleaner.clean(output.stdout),
+        stderr=cleaner.clean(output.stderr),
+        interleaved=None if output.interleaved is None else cleaner.clean(output.interleaved),
     )

@@ -16,6 +16,7 @@ from bgjob.store import run_from
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
+NAME_MAX_CHARACTERS = 200
 
 
 class Starting(Door):
@@ -33,6 +34,10 @@ class Starting(Door):
         cols: int = 80,
     ) -> Job:
         self._check_policy(command, cwd, env)
+        if timeout_s is not None and not 0 < timeout_s < float("inf"):
+            raise InvalidArgument(f"timeout_s={timeout_s} is not a time. Accepted: seconds, more than 0.")
+        if name is not None and not 0 < len(name) <= NAME_MAX_CHARACTERS:
+            raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
         spec = Spec(
             id=str(uuid.uuid4()),
             command=command,

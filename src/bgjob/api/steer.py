@@ -2,47 +2,103 @@
 
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bgjob import processes
 from bgjob.api.answers import Interaction, Kill, KillWord
-from bgjob.api.read import Reading
+from bgjob.api.read import Reading, Shown
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
 from bgjob.job import Job, Lost, Running
+from bgjob.keys import keys_to_bytes
+from bgjob.log_format import STDOUT
+from bgjob.log_reader import LogReader
 
-QUIET_S = 0.005  # a job that has printed and then nothing for so long has answered
+QUIET_S = 0.003  # a job that has printed, and waits for input since so long, has answered
+SETTLE_S = 0.1  # and so has one that does not wait for input, or of which nobody knows, after so long
+CURSOR_MODE_BYTES = 1 << 18
 SHIM_PATIENCE_S = 10.0
 KILL_PATIENCE_S = 20.0
 
 
+@dataclass(frozen=True)
+class Typed:
+    """What goes into a job: text, then keys by their names, then perhaps the end of it all."""
+
+    text: str = ""
+    keys: Sequence[str] = ()
+    add_newline: bool = True
+    close_stdin: bool = False
+
+
 class Steering(Reading):
     def interact(
-        self, job_id: str, text: str, *, wait_s: float = 0.5, close_stdin: bool = False
+        self,
+        job_id: str,
+        typed: Typed,
+        *,
+        resize: tuple[int, int] | None = None,
+        wait_s: float = 0.5,
+        shown: Shown | None = None,
     ) -> Interaction:
-        data = _input_bytes(text, close_stdin)
-        if not isinstance(self._store.load(job_id).state, Running):
+        """Type into a job; what it printed from then on, once it has answered or the wait is over."""
+        job = self._store.load(job_id)
+        if not isinstance(job.state, Running):
             raise NotRunning(job_id)
+        data = self._bytes_of(typed, job)
         try:
-            fed, answered = self._feed(job_id, data, wait_s, close_stdin)
+            with Line(self._store.control_path(job_id)) as shim:
+                if resize:
+                    self._resize(shim, job, *resize)
+                fed, answered = self._feed(shim, job_id, data, wait_s, typed.close_stdin)
         except NoShim:
             if isinstance(self._store.load(job_id).state, Running):
                 raise NotSteerable(job_id, "its shim does not answer") from None
             raise NotRunning(job_id) from None
         except TimeoutError:
             raise NotSteerable(job_id, "its shim does not answer in time") from None
-        output = self.output(job_id, since=str(fed["at"]))
+        output = self.output(job_id, str(fed["at"]), shown)
         return Interaction(output, fed["accepted"], answered["unread"])
 
+    def _bytes_of(self, typed: Typed, job: Job) -> bytes:
+        """On a terminal the Enter key is a carriage return; a pipe knows only newlines."""
+        text = typed.text
+        nothing_else = not typed.keys and not typed.close_stdin
+        if typed.add_newline and not text.endswith("\n") and (text or nothing_else):
+            text += "\n"
+        try:
+            data = (text.replace("\n", "\r") if job.spec.pty else text).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
+        return data + keys_to_bytes(
+            typed.keys, application_cursor=bool(typed.keys) and self._cursor_mode(job)
+        )
+
+    def _cursor_mode(self, job: Job) -> bool:
+        """Whether the program has switched the arrow keys to application mode."""
+
+        def last_switch(log: LogReader) -> bool:
+            start = max(0, log.end - CURSOR_MODE_BYTES)
+            window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
+            return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
+
+        return job.spec.pty and self._reading(job.id, last_switch)
+
+    def _resize(self, shim: Line, job: Job, rows: int, cols: int) -> None:
+        if not job.spec.pty:
+            raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
+        shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+
     def _feed(
-        self, job_id: str, data: bytes, wait_s: float, close_stdin: bool
+        self, shim: Line, job_id: str, data: bytes, wait_s: float, close_stdin: bool
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         deadline = time.monotonic() + wait_s
         patience_s = wait_s + SHIM_PATIENCE_S
-        with Line(self._store.control_path(job_id)) as shim:
-            fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
-            self._check_fed(job_id, fed)
-            return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
+        fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
+        self._check_fed(job_id, fed)
+        return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
 
     def _check_fed(self, job_id: str, fed: dict[str, Any]) -> None:
         if fed["ok"]:
@@ -53,6 +109,8 @@ class Steering(Reading):
 
     def kill(self, job_id: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
         number = _signal_number(signal)
+        if not 0 <= grace_s < float("inf"):
+            raise InvalidArgument(f"grace_s={grace_s} is not a time. Accepted: seconds, 0 or more.")
         try:
             job = self._store.load(job_id)
         except JobNotFound:
@@ -84,25 +142,20 @@ class Steering(Reading):
 
 
 def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, Any] | None:
-    """Until the job has printed something and gone quiet, or ended, or the time is up."""
+    """Until the job has printed something and waits for more, or has gone quiet, or ended; or the time is up."""
     if patience_s <= 0:
         return None
     try:
         return shim.ask(
-            patience_s + SHIM_PATIENCE_S, op="wait", beyond=offset, quiet_s=QUIET_S, timeout_s=patience_s
+            patience_s + SHIM_PATIENCE_S,
+            op="wait",
+            beyond=offset,
+            quiet_s=QUIET_S,
+            settle_s=SETTLE_S,
+            timeout_s=patience_s,
         )
     except NoShim:
         return None  # it has ended meanwhile
-
-
-def _input_bytes(text: str, close_stdin: bool) -> bytes:
-    """A newline is added where the input has none; nothing at all may be sent to close stdin."""
-    if not text.endswith("\n") and (text or not close_stdin):
-        text += "\n"
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
 
 
 def _signal_number(name: str) -> int:

@@ -4,13 +4,14 @@ A field that is None is left out of the answer.
 """
 
 import signal
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from bgjob.api import Interaction, Kill, KillWord, Look, Output, Page
+from bgjob.api import Found, Interaction, Kill, KillWord, Look, Match, Mode, Output, Page, Ran, Waited
+from bgjob.api.answers import InputWord
 from bgjob.job import (
     CauseWord,
     Ended,
@@ -28,37 +29,98 @@ from bgjob.job import (
     cause_word,
     status_word,
 )
+from bgjob.mcp.schema import UNLISTED
 
-LISTED_COMMAND_CHARACTERS = 500
+# a field that few answers have is not in the schema, which every caller pays for
+Rare = Field(json_schema_extra={UNLISTED: True})
+Count = Annotated[int | None, Rare]
+Text = Annotated[str | None, Rare]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    stdout: str
+    stderr: str
+    cursor: str
+    stdout_left_out_bytes: Count = None
+    stderr_left_out_bytes: Count = None
+    stdout_dropped_bytes: Count = None
+    stderr_dropped_bytes: Count = None
+    interleaved: Text = None
+    screen: Text = None
+    cursor_row: Count = None
+    cursor_column: Count = None
+    title: Text = None
+
+    @classmethod
+    def of(cls, output: Output) -> "Printed":
+        return cls(**_printed(output))
+
+
+def _printed(output: Output) -> dict[str, Any]:
+    """Nothing left out and nothing dropped goes without saying."""
+    fields = {key: None if value == 0 else value for key, value in vars(output).items() if key != "picture"}
+    if picture := output.picture:
+        fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
+        fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
+    return fields
+
+
+@dataclass(frozen=True, kw_only=True)
 class Started:
     job_id: str
     status: StatusWord
-    cause: str | None = None
-    reason: str | None = None
+    reused: Annotated[bool | None, Rare] = None
+    cause: Annotated[CauseWord | None, Rare] = None
+    reason: Text = None
+    exit_code: int | None = None
+    signal: Text = None
+    stdout: str | None = None
+    stderr: str | None = None
+    cursor: str | None = None
+    stdout_left_out_bytes: Count = None
+    stderr_left_out_bytes: Count = None
+    stdout_dropped_bytes: Count = None
+    stderr_dropped_bytes: Count = None
+    interleaved: Text = None
+    hint: Text = None
 
     @classmethod
-    def of(cls, job: Job) -> "Started":
-        return cls(job.id, status_word(job.state), cause_word(job.state), _reason(job.state))
+    def of(cls, ran: Ran) -> "Started":
+        state, waited = ran.job.state, ran.waited
+        return cls(
+            job_id=ran.job.id,
+            status=status_word(state),
+            reused=ran.reused or None,
+            cause=cause_word(state),
+            reason=_reason(state),
+            exit_code=_exit_code(state),
+            signal=_signal(state),
+            hint=waited.look.hint if waited else None,
+            **(_printed(waited.output) if waited else {}),
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     status: StatusWord
     started: str
     cwd: str
     output_bytes: int
-    descendants: Annotated[int, Field(description="processes of the job alive now, main one included")]
+    descendants: Annotated[int, Field(description="its processes alive now")]
     exit_code: int | None = None
-    cause: CauseWord | None = None
+    cause: str | None = None
     signal: str | None = None
-    reason: Annotated[str | None, Field(description="why it never started or was lost")] = None
-    ended: str | None = None
+    reason: Text = None
+    ended: Text = None
     duration_s: float | None = None
-    pid: int | None = None
-    name: str | None = None
+    pid: Count = None
+    name: Text = None
+    waits_for_input: InputWord | None = None
+    prompt: str | None = None
+    idle_s: Annotated[float | None, Field(description="since it printed")] = None
+    hint: Text = None
+    activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
     def of(cls, look: Look, *, now: float) -> "Status":
@@ -78,22 +140,12 @@ class Status:
             # of a running job only: later the number may be somebody else's
             pid=state.run.pid if isinstance(state, Running) and state.run else None,
             name=job.spec.name,
+            waits_for_input=look.waits_for_input,
+            prompt=look.prompt,
+            idle_s=None if look.idle_s is None else round(look.idle_s, 1),
+            hint=look.hint,
+            activity=asdict(look.activity) if look.activity else None,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Printed:
-    stdout: str
-    stderr: str
-    cursor: str
-    stdout_left_out_bytes: int | None = None
-    stderr_left_out_bytes: int | None = None
-    stdout_dropped_bytes: int | None = None
-    stderr_dropped_bytes: int | None = None
-
-    @classmethod
-    def of(cls, output: Output) -> "Printed":
-        return cls(**_fields_of(output))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +156,8 @@ class Reply(Printed):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
         return cls(
-            **_fields_of(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
+            **_printed(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
         )
-
-
-def _fields_of(output: Output) -> dict[str, Any]:
-    """Nothing left out and nothing dropped goes without saying."""
-    return {key: None if value == 0 else value for key, value in vars(output).items()}
 
 
 @dataclass(frozen=True)
@@ -121,18 +168,20 @@ class Listed:
     started: str
     name: str | None = None
     exit_code: int | None = None
-    cause: str | None = None
+    cause: Text = None
+    waits_for_input: bool | None = None
 
     @classmethod
-    def of(cls, job: Job) -> "Listed":
+    def of(cls, job: Job, page: Page) -> "Listed":
         return cls(
             job_id=job.id,
             status=status_word(job.state),
-            command=_shortened(job.spec.command),
+            command=_shortened(job.spec.command, page.command_characters),
             started=_started(job),
             name=job.spec.name,
             exit_code=_exit_code(job.state),
             cause=cause_word(job.state),
+            waits_for_input=job.id in page.asking or None,
         )
 
 
@@ -143,7 +192,83 @@ class Listing:
 
     @classmethod
     def of(cls, page: Page) -> "Listing":
-        return cls([Listed.of(job) for job in page.jobs], page.next_cursor)
+        return cls([Listed.of(job, page) for job in page.jobs], page.next_cursor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitedFor(Printed):
+    job_id: str
+    status: str
+    condition: str | None = None
+    match: str | None = None
+    exit_code: int | None = None
+    cause: Annotated[CauseWord | None, Rare] = None
+    signal: Text = None
+    prompt: Text = None
+    hint: Text = None
+
+    @classmethod
+    def of_one(cls, waited: Waited) -> "WaitedFor":
+        look, met = waited.look, waited.met
+        return cls(
+            job_id=look.job.id,
+            status=status_word(look.job.state),
+            condition=met.condition if met else None,
+            match=met.detail if met else None,
+            exit_code=_exit_code(look.job.state),
+            cause=cause_word(look.job.state),
+            signal=_signal(look.job.state),
+            prompt=look.prompt,
+            hint=look.hint,
+            **_printed(waited.output),
+        )
+
+
+@dataclass(frozen=True)
+class Waits:
+    met: Annotated[bool, Field(description="false: time was up, call again with the cursors")]
+    jobs: list[WaitedFor]
+
+    @classmethod
+    def of(cls, waited: list[Waited], mode: Mode) -> "Waits":
+        came_true = [each.met is not None for each in waited]
+        return cls(all(came_true) if mode == "all" else any(came_true), list(map(WaitedFor.of_one, waited)))
+
+
+@dataclass(frozen=True)
+class FoundLine:
+    job_id: str
+    stream: str
+    time: str
+    line: str
+    cursor: str
+    before: Annotated[list[str] | None, Rare] = None
+    after: Annotated[list[str] | None, Rare] = None
+
+    @classmethod
+    def of(cls, match: Match) -> "FoundLine":
+        when = _timestamp(match.at)
+        return cls(
+            match.job.id,
+            match.stream,
+            when,
+            match.line,
+            match.cursor,
+            match.before or None,
+            match.after or None,
+        )
+
+
+@dataclass(frozen=True)
+class FoundLines:
+    matches: list[FoundLine]
+    count: int
+    complete: Annotated[bool, Field(description="false: out of time")]
+    searched_jobs: Count = None
+
+    @classmethod
+    def of(cls, found: Found) -> "FoundLines":
+        return cls(list(map(FoundLine.of, found.matches)), found.count, found.complete, found.searched_jobs)
 
 
 @dataclass(frozen=True)
@@ -209,8 +334,6 @@ def _reason(state: State) -> str | None:
             return None
 
 
-def _shortened(command: str) -> str:
-    left_out = len(command) - LISTED_COMMAND_CHARACTERS
-    if left_out <= 0:
-        return command
-    return f"{command[:LISTED_COMMAND_CHARACTERS]}... ({left_out} more characters)"
+def _shortened(command: str, limit: int | None) -> str:
+    left_out = 0 if limit is None else len(command) - limit
+    return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command

@@ -10,6 +10,14 @@ from pydantic_core import ErrorDetails
 Schema = dict[str, Any]
 
 SHOWN_CHARACTERS = 80
+# an optional argument is off unless it is given; that there are no others, the server says when it is given one
+GOES_WITHOUT_SAYING: list[tuple[str, object]] = [
+    ("default", None),
+    ("default", False),
+    ("additionalProperties", False),
+]
+UNLISTED = "unlisted"
+"""Marks a field that an answer may have and its schema need not mention: each mention costs every caller tokens."""
 
 
 def compact(schema: Schema) -> Schema:
@@ -24,14 +32,14 @@ def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     return {
         key: _compact_part(key, value, definitions)
         for key, value in essence.items()
-        if key != "title" and (key, value) != ("default", None)
+        if key != "title" and (key, value) not in GOES_WITHOUT_SAYING
     }
 
 
 def _compact_part(key: str, value: Any, definitions: Mapping[str, Schema]) -> Any:
     match key, value:
         case "properties", dict():
-            return {name: _compact(each, definitions) for name, each in value.items()}
+            return {name: _compact(each, definitions) for name, each in value.items() if UNLISTED not in each}
         case "items" | "additionalProperties", dict():
             return _compact(value, definitions)
         case "anyOf", list():

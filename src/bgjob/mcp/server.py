@@ -47,7 +47,7 @@ def server_for(jobs: Jobs) -> Server:
         return ListToolsResult(tools=TOOLS.listing)
 
     async def call_tool(context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
-        return await TOOLS.call(jobs, params.name, params.arguments or {})
+        return await TOOLS.call(jobs, params.name, params.arguments or {}, context.session.report_progress)
 
     server = Server(
         "bgjob",

@@ -20,7 +20,15 @@ import anyio
 import anyio.to_thread
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from bgjob.mcp.schema import shown
@@ -78,7 +86,7 @@ class _Connection:
             float("inf")
         )
         self._outbox, self._answers = anyio.create_memory_object_stream[SessionMessage](0)
-        self._unanswered = 0
+        self._unanswered: set[RequestId] = set()
         self._client_gone = False
 
     async def run(self, server: Server[Any]) -> None:
@@ -104,9 +112,15 @@ class _Connection:
 
     def _deliver(self, received: SessionMessage | Exception) -> None:
         self._room.release()
-        if isinstance(received, SessionMessage) and isinstance(received.message, JSONRPCRequest):
-            self._unanswered += 1
+        if isinstance(received, SessionMessage):
+            self._note(received.message)
         self._inbox.send_nowait(received)
+
+    def _note(self, message: JSONRPCMessage) -> None:
+        if isinstance(message, JSONRPCRequest):
+            self._unanswered.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._unanswered.discard((message.params or {}).get("requestId", ""))
 
     def _end_of_input(self) -> None:
         self._client_gone = True
@@ -119,8 +133,8 @@ class _Connection:
                 await self._send(line)
             except OSError:
                 _end_process()  # nobody listens any more
-            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
-                self._unanswered -= 1
+            if isinstance(answer.message, JSONRPCResponse | JSONRPCError) and answer.message.id is not None:
+                self._unanswered.discard(answer.message.id)
             if self._client_gone and not self._unanswered:
                 _end_process()
 
@@ -150,12 +164,24 @@ def parsed(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as problem:
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(_mended(line), by_name=False))
-        except (ValueError, RecursionError):
+            return _mended(line)
+        except (ValueError, TypeError, RecursionError):
             log.warning("Not a JSON-RPC message: %s", shown(line.decode(errors="replace").strip()))
             return problem
 
 
-def _mended(line: bytes) -> bytes:
+def _mended(line: bytes) -> SessionMessage:
     """Half an emoji is JSON to JavaScript but not to pydantic; better a `?` than a call without an answer."""
-    return json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False).encode(errors="replace")
+    message = json.loads(line.decode(errors="replace"), parse_int=_whole)
+    text = json.dumps(message, ensure_ascii=False).encode(errors="replace")
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValidationError:  # nested too deep: without its params it gets at least an error for an answer
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_python({**message, "params": {}}, by_name=False)
+        )
+
+
+def _whole(digits: str) -> float:
+    """More digits than Python reads are as good as infinite."""
+    return int(digits) if len(digits) < 4000 else float("inf")

@@ -13,17 +13,21 @@ model can act on.
 import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
+from bgjob.api import Cancellation
 from bgjob.errors import BgjobError
 from bgjob.mcp.schema import compact, complaints, shown
 
@@ -36,8 +40,29 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LAX = ConfigDict(extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
 
 THREADS = 1000
+CALLER = "caller"
+
+Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
 
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Caller:
+    """Whoever made a call that may take long: it can be told how it goes, and can give up."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self.cancellation = Cancellation()
+
+    def tell(self, total_s: float) -> Callable[[float, str], None]:
+        """From the thread of the call."""
+
+        def tell(passed_s: float, message: str) -> None:
+            if self._progress:
+                with suppress(RuntimeError, CancelledError):  # it has given up
+                    anyio.from_thread.run(self._progress, passed_s, total_s, message)
+
+        return tell
 
 
 @dataclass(frozen=True)
@@ -49,14 +74,19 @@ class Entry(Generic[Door]):
     function: Callable[..., Any]
     blocks: bool
 
-    def answer(self, door: Door, given: Mapping[str, Any]) -> CallToolResult:
+    @property
+    def wants_caller(self) -> bool:
+        return CALLER in inspect.signature(self.function).parameters
+
+    def answer(self, door: Door, given: Mapping[str, Any], caller: Caller | None = None) -> CallToolResult:
         """What goes wrong is an answer too: this raises nothing, and the server lives."""
         try:
             arguments = self.arguments.model_validate(self.without_nulls(given))
         except ValidationError as problems:
             return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
         try:
-            return success(plain(self.function(door, **dict(arguments))))
+            who = {CALLER: caller} if self.wants_caller else {}
+            return success(plain(self.function(door, **vars(arguments), **who)))
         except BgjobError as problem:
             return failure(str(problem))
         except Exception:
@@ -97,7 +127,9 @@ class Toolbox(Generic[Door]):
     def listing(self) -> list[Tool]:
         return [entry.tool for entry in self.entries.values()]
 
-    async def call(self, door: Door, name: str, given: Mapping[str, Any]) -> CallToolResult:
+    async def call(
+        self, door: Door, name: str, given: Mapping[str, Any], progress: Progress | None = None
+    ) -> CallToolResult:
         entry = self.entries.get(name)
         if entry is None:
             raise MCPError(
@@ -105,10 +137,13 @@ class Toolbox(Generic[Door]):
             )
         if not entry.blocks:
             return entry.answer(door, given)
-        # a cancelled call is let go of, never waited for: nothing can interrupt the thread
-        return await anyio.to_thread.run_sync(
-            partial(entry.answer, door, given), abandon_on_cancel=True, limiter=self._threads
-        )
+        caller = Caller(progress)
+        try:  # a cancelled call is let go of, never waited for; one that waits for a job is told, and ends
+            return await anyio.to_thread.run_sync(
+                partial(entry.answer, door, given, caller), abandon_on_cancel=True, limiter=self._threads
+            )
+        finally:
+            caller.cancellation.cancel()
 
 
 def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
@@ -117,6 +152,7 @@ def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
     fields = {
         each.name: (hints[each.name], ... if each.default is each.empty else each.default)
         for each in parameters
+        if each.name != CALLER
     }
     model: type[BaseModel] = create_model(function.__name__, __config__=LAX, **fields)  # type: ignore[call-overload]
     return model

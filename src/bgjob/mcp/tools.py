@@ -1,17 +1,17 @@
-"""The seven tools. Their docstrings are product text: models choose by them, and directories score them."""
+"""The tools. Their docstrings are product text: models choose by them, and directories score them."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from bgjob.api import Jobs
+from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.job import StatusWord
-from bgjob.mcp.answers import Killing, Listing, Printed, Reply, Started, Status
-from bgjob.mcp.toolbox import Toolbox
+from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Waits
+from bgjob.mcp.toolbox import Caller, Toolbox
 
-READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 DOES_ANYTHING = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
@@ -20,6 +20,11 @@ ENDS = ToolAnnotations(
 )
 
 JobId = Annotated[str, Field(description="UUID from execute_command or list_jobs")]
+Since = Annotated[str | None, Field(description="an earlier answer's cursor: only what is new")]
+MaxTokens = Annotated[int | None, Field(ge=50, description="per stream")]
+Raw = Annotated[bool, Field(description="with colours, progress, repeats")]
+Seen = Annotated[View, Field(description="interleaved has times; screen is a pty's")]
+Stream = Annotated[Literal["stdout", "stderr"] | None, Field(description="default: both")]
 
 TOOLS = Toolbox[Jobs]()
 
@@ -27,56 +32,117 @@ TOOLS = Toolbox[Jobs]()
 @TOOLS.tool(DOES_ANYTHING, blocks=True)
 def execute_command(
     jobs: Jobs,
+    caller: Caller,
     command: Annotated[str, Field(description="E.g. 'npm ci && npm test 2>&1 | tee log'")],
-    cwd: Annotated[
-        str | None, Field(description="Directory, absolute or from the server's (default)")
-    ] = None,
-    env: Annotated[
-        dict[str, str] | None, Field(description='Added to the server\'s, e.g. {"PORT": "3000"}')
-    ] = None,
-    name: Annotated[str | None, Field(description="Label for list_jobs")] = None,
-    timeout_s: Annotated[
-        float | None,
-        Field(gt=0, description="Kill the job after so many seconds; default: server setting or never"),
-    ] = None,
+    cwd: Annotated[str | None, Field(description="Absolute, or from the server's")] = None,
+    env: Annotated[dict[str, str] | None, Field(description="Added, e.g. {'PORT': '3000'}")] = None,
+    name: Annotated[str | None, Field(description="Label, e.g. 'dev server'")] = None,
+    timeout_s: Annotated[float | None, Field(gt=0, description="Kill it after")] = None,
     shell: Annotated[str | None, Field(description="sh (default), bash, dash, zsh, ksh")] = None,
+    wait_s: Annotated[float, Field(ge=0, description="Longest wait for its end")] = 0,
+    max_tokens: MaxTokens = None,
+    if_running: Annotated[IfRunning, Field(description="what if a job of this name runs")] = "new",
+    pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
+    rows: int = 24,
+    cols: int = 80,
 ) -> Started:
-    """Start a shell command as a background job and return its job_id at once, while it runs on. Use it for
-    builds, tests, servers, anything slow or interactive; use interact_with_job instead to type into a job
-    that already runs. Pipes, &&, redirection, globs and newlines work, with the user's full rights. Each job
-    has a fresh shell: give cwd and env, an earlier cd or export is gone. The job outlives this server and
-    ends only by itself, by timeout_s or by kill_job; get_job_status tells how it stands, tail_job_output what
-    it printed. Errors: 'Invalid command' (blank or refused by policy), 'Job limit reached' (kill_job one, or
-    wait)."""
-    return Started.of(jobs.execute(command, cwd=cwd, env=env, name=name, timeout_s=timeout_s, shell=shell))
+    """Start a shell command as a background job and return its job_id; with wait_s also its output, if it ends in
+    time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job instead to type
+    into a job that runs. Pipes, &&, globs and newlines work, with the user's full rights. Each job has a fresh
+    shell: an earlier cd or export is gone. The job outlives this server; it ends by itself, by timeout_s or by
+    kill_job. Next: wait_for_job. Errors: 'Invalid command' (blank or refused by policy), 'Job limit reached'."""
+    return Started.of(
+        jobs.run(
+            command,
+            cwd=cwd,
+            env=env,
+            name=name,
+            timeout_s=timeout_s,
+            shell=shell,
+            pty=pty,
+            rows=rows,
+            cols=cols,
+            if_running=if_running,
+            wait_s=wait_s,
+            shown=Shown.within(max_tokens),
+            cancellation=caller.cancellation,
+            tell=caller.tell(wait_s),
+        )
+    )
+
+
+@TOOLS.tool(READS, blocks=True)
+def wait_for_job(
+    jobs: Jobs,
+    caller: Caller,
+    job_ids: Annotated[list[str], Field(description="One or more ids")],
+    pattern: Annotated[str | None, Field(description="RE2, e.g. 'listening on|ready in'")] = None,
+    stop_pattern: Annotated[str | None, Field(description="Ends it as a failure, e.g. '^error'")] = None,
+    literal: Annotated[bool, Field(description="patterns are plain text")] = False,
+    stream: Stream = None,
+    port: Annotated[int | None, Field(ge=0, le=65535, description="The job listens on it; 0: any")] = None,
+    silence_s: Annotated[float | None, Field(gt=0, description="No output for so long")] = None,
+    for_input: Annotated[bool, Field(description="The job waits for input")] = False,
+    mode: Annotated[Mode, Field(description="first job, or every one")] = "any",
+    since: Annotated[str | dict[str, str] | None, Field(description="cursor, or {job_id: cursor}")] = None,
+    timeout_s: Annotated[float, Field(ge=0, description="Longest wait")] = 45,
+    max_tokens: MaxTokens = None,
+    raw: Raw = False,
+) -> Waits:
+    """Wait until a job ends or one of the given conditions comes true, and return what it printed since the cursor:
+    one call instead of polling. Output from before the call counts, unless since excludes it. An ended job answers
+    at once (condition exit). On time-out met is false: call again with since=cursor, nothing is lost. Cancelling
+    leaves the job alone. Use execute_command with wait_s instead to start and wait at once, tail_job_output to look
+    without waiting. Errors: 'Job <id> not found'; invalid pattern."""
+    return Waits.of(
+        jobs.wait_for(
+            job_ids,
+            pattern=pattern,
+            literal=literal,
+            stop_pattern=stop_pattern,
+            stream=stream,
+            port=port,
+            silence_s=silence_s,
+            for_input=for_input,
+            mode=mode,
+            since=since,
+            timeout_s=timeout_s,
+            shown=Shown.within(max_tokens, raw),
+            cancellation=caller.cancellation,
+            tell=caller.tell(timeout_s),
+        ),
+        mode,
+    )
 
 
 @TOOLS.tool(READS)
-def get_job_status(jobs: Jobs, job_id: JobId) -> Status:
-    """Tell whether one job still runs or how it ended, without its output. completed = exit code 0; failed =
-    other exit code, never started, or lost (nobody saw its end); killed = by a signal, timeout or kill_job;
-    cause says which. Answers at once, never waits: check a long job every few seconds, not in a tight loop.
-    Use list_jobs instead for many jobs or a forgotten id, tail_job_output for what it printed. Ended jobs
-    stay known for days, over server restarts too. Error for a wrong or cleaned-up id: 'Job <id> not
-    found'."""
-    return Status.of(jobs.look(job_id), now=time.time())
+def get_job_status(
+    jobs: Jobs,
+    job_id: JobId,
+    detail: Annotated[bool, Field(description="also CPU, memory, process tree, ports, I/O")] = False,
+) -> Status:
+    """Tell whether one job runs, waits for input (with its prompt), or how it ended, without its output. completed =
+    exit code 0; failed = other exit code, never started, or lost (nobody saw its end); killed = by a signal,
+    timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again, list_jobs for a
+    forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id: 'Job <id> not found'."""
+    return Status.of(jobs.look(job_id, detail=detail), now=time.time())
 
 
 @TOOLS.tool(READS)
 def get_job_output(
     jobs: Jobs,
     job_id: JobId,
-    since: Annotated[
-        str | None,
-        Field(description="cursor of an earlier answer, to get only what came after; default: the start"),
-    ] = None,
+    since: Since = None,
+    max_tokens: MaxTokens = None,
+    raw: Raw = False,
+    view: Seen = "apart",
 ) -> Printed:
-    """Read all that a job printed, stdout and stderr apart, or only what is new since a cursor; while it runs
-    or after. Use tail_job_output instead when the last lines are enough. To follow a job, pass each answer's
-    cursor as since; empty = nothing new. Never waits, consumes nothing. Of a stream over ~100 kB you get head
-    and tail, and between them a line with the number of bytes left out and the cursor to read them. Dropped
-    bytes exceeded the job's storage limit and are gone. Error: 'Job <id> not found'."""
-    return Printed.of(jobs.output(job_id, since))
+    """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits, consumes
+    nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a line,
+    wait_for_job to wait for more. Over max_tokens (or ~100 kB a stream) it is head and tail, and between them a
+    line with the bytes left out and the cursor to read them. Dropped bytes are gone. Error: 'Job <id> not
+    found'."""
+    return Printed.of(jobs.output(job_id, since, Shown.within(max_tokens, raw, view)))
 
 
 @TOOLS.tool(READS)
@@ -84,12 +150,46 @@ def tail_job_output(
     jobs: Jobs,
     job_id: JobId,
     lines: Annotated[int, Field(ge=1, le=1000, description="Lines per stream")] = 50,
+    since: Since = None,
+    max_tokens: MaxTokens = None,
+    raw: Raw = False,
+    view: Seen = "apart",
 ) -> Printed:
-    """Read the last lines of a job's stdout and of its stderr: progress, a prompt, the error at the end.
-    Cheap on any size of log, while the job runs or after; an unfinished last line is included. Never waits,
-    consumes nothing. Use get_job_output instead for all output, or with this answer's cursor as since for
-    what comes next. Error: 'Job <id> not found'."""
-    return Printed.of(jobs.tail(job_id, lines))
+    """Read the last lines of a job's stdout and stderr: progress, a prompt, the error at the end. Cheap on any log,
+    while the job runs or after; an unfinished last line counts. Never waits, consumes nothing. Use get_job_output
+    instead for all output, or with this cursor as since for what comes next. Error: 'Job <id> not found'."""
+    return Printed.of(jobs.tail(job_id, lines, Shown.within(max_tokens, raw, view), since))
+
+
+@TOOLS.tool(READS, blocks=True)
+def search_job_output(
+    jobs: Jobs,
+    pattern: Annotated[str, Field(description="RE2, e.g. '(?i)error|failed'")],
+    job_ids: Annotated[list[str] | None, Field(description="default: all jobs, ended ones too")] = None,
+    literal: Annotated[bool, Field(description="pattern is plain text")] = False,
+    stream: Stream = None,
+    context_lines: Annotated[int, Field(ge=0, le=20, description="around each")] = 0,
+    after: Annotated[str | None, Field(description="ISO 8601, e.g. 2026-07-28T12:30:00Z")] = None,
+    before: Annotated[str | None, Field(description="likewise")] = None,
+    limit: Annotated[int, Field(ge=1, le=500)] = 20,
+    oldest_first: bool = False,
+) -> FoundLines:
+    """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on gigabytes;
+    changes nothing. Use get_job_output instead to read a match whole (since=its cursor), wait_for_job for a line
+    that is not there yet. Errors: 'Job <id> not found'; an invalid pattern, with its place."""
+    return FoundLines.of(
+        jobs.search(
+            pattern,
+            job_ids=job_ids,
+            literal=literal,
+            stream=stream,
+            context_lines=context_lines,
+            after=after,
+            before=before,
+            limit=limit,
+            oldest_first=oldest_first,
+        )
+    )
 
 
 @TOOLS.tool(READS)
@@ -97,12 +197,11 @@ def list_jobs(
     jobs: Jobs,
     status: Annotated[StatusWord | None, Field(description="Only these; default: all")] = None,
     limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 100,
-    cursor: Annotated[str | None, Field(description="next_cursor of the page before; same status")] = None,
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None,
 ) -> Listing:
-    """List jobs, newest first, running and ended, those of the user's other and earlier servers included. Use
-    it to find a job_id or see what runs; use get_job_status instead for one known job. next_cursor is there
-    only when more follow. Commands over 500 characters are shortened. Ended jobs are cleaned up after days;
-    running ones never."""
+    """List jobs, newest first, running and ended, of this and the user's other servers. Use it to find a job_id or
+    see what runs; use get_job_status instead for one known job. next_cursor is there only when more follow. Ended
+    jobs are cleaned up after days; running ones never."""
     return Listing.of(jobs.list(status, limit, cursor))
 
 
@@ -110,19 +209,33 @@ def list_jobs(
 def interact_with_job(
     jobs: Jobs,
     job_id: JobId,
-    input: Annotated[str, Field(description="Text for stdin, e.g. 'yes'; a missing final newline is added")],
+    input: Annotated[str, Field(description="E.g. 'yes'; a missing newline is added")],
+    keys: Annotated[
+        list[str] | None, Field(description="After it, e.g. ['ctrl-c','up','enter','f5']")
+    ] = None,
+    add_newline: bool = True,
     wait_s: Annotated[float, Field(ge=0, le=1, description="Longest wait for a reply")] = 0.5,
-    close_stdin: Annotated[
-        bool, Field(description="Then send EOF, for a job that reads to the end; input may be ''")
-    ] = False,
+    close_stdin: Annotated[bool, Field(description="Then send EOF; input may be ''")] = False,
+    rows: Annotated[int | None, Field(description="with cols: resize the pty")] = None,
+    cols: int | None = None,
+    max_tokens: MaxTokens = None,
+    raw: Raw = False,
+    view: Seen = "apart",
 ) -> Reply:
-    """Type into a running job's stdin and return what it prints right after: for prompts, REPLs, consoles.
-    What was read cannot be taken back. Returns once the job has printed and gone quiet, at latest after
-    wait_s; read a later reply by get_job_output with since=cursor. unread_bytes: not yet read by the job;
-    accepted_bytes below the input's length: its buffer is full, send the rest later. Use execute_command
-    instead to start a command, kill_job with signal INT for Ctrl-C. Errors: not found; 'is not running and
-    cannot accept input'; stdin closed."""
-    return Reply.to(jobs.interact(job_id, input, wait_s=wait_s, close_stdin=close_stdin))
+    """Type into a running job's stdin or terminal and return what it prints right after: for prompts, REPLs,
+    editors. Cannot be taken back. Returns once the job has answered, at latest after wait_s; read a later reply by
+    get_job_output with since=cursor. accepted_bytes below the input's length: its buffer is full, send the rest
+    later. Use execute_command instead to start a command, kill_job to end one. Errors: not found; 'is not running
+    and cannot accept input'; stdin closed."""
+    return Reply.to(
+        jobs.interact(
+            job_id,
+            Typed(input, keys or (), add_newline, close_stdin),
+            resize=(rows, cols) if rows and cols else None,
+            wait_s=wait_s,
+            shown=Shown.within(max_tokens, raw, view),
+        )
+    )
 
 
 @TOOLS.tool(ENDS, blocks=True)
@@ -132,9 +245,9 @@ def kill_job(
     grace_s: Annotated[float, Field(ge=0, le=60, description="Seconds between signal and SIGKILL")] = 5,
     signal: Annotated[str, Field(description="First signal, e.g. TERM, INT, HUP, KILL")] = "TERM",
 ) -> Killing:
-    """End a running job with all its processes, children and daemons too. Final, but its output stays
-    readable. Sends signal, then SIGKILL to what is left after grace_s, and returns when nothing is alive;
-    other calls are served meanwhile. already_terminated = it had ended before; not_found = no such id:
-    answers, not errors, so a repeat is safe. Use interact_with_job instead to quit politely ('exit' or
-    close_stdin), or timeout_s of execute_command to limit a job in advance."""
+    """End a job with all its processes, daemons too. Final, but its output stays readable. Sends signal, then
+    SIGKILL to what is left after grace_s, and returns when nothing is alive; other calls are served meanwhile.
+    already_terminated = it had ended before; not_found = no such id: answers, not errors, so a repeat is safe. Use
+    interact_with_job instead to quit politely (exit, ctrl-c, close_stdin), timeout_s of execute_command to limit
+    one."""
     return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal))

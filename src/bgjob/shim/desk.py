@@ -4,6 +4,8 @@
 {"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
                                             is longer than N and then (with Q) has not grown for Q seconds,
                                             at the latest after S seconds
+                                            with "settle_s": not before the job waits for input, or is quiet so long
+{"op": "waits"}                             whether the job waits for input: yes, no or unknown
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
 {"op": "resize", "rows": N, "cols": N}      the job's terminal
 {"op": "signal", "signal": N}               to every process of the job
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -62,8 +65,10 @@ class Desk:
 class Waiter:
     """A visitor that wants to know when the job ends, or prints."""
 
-    def __init__(self, visitor: Visitor, beyond: float | None, quiet_s: float | None) -> None:
-        self.visitor, self.beyond, self.quiet_s = visitor, beyond, quiet_s
+    def __init__(
+        self, visitor: Visitor, beyond: float | None, quiet_s: float | None, settle_s: float | None
+    ) -> None:
+        self.visitor, self.beyond, self.quiet_s, self.settle_s = visitor, beyond, quiet_s, settle_s
         self.timed = False
 
     def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
@@ -83,6 +88,7 @@ class Visitor:
         self._payload_left = 0
         self._take_payload: Callable[[bytes], None] | None = None
         self._waiting = False  # for an answer: nothing more is read until it has it
+        self._consuming = False
         connection.setblocking(False)
         loop.watch(self._fd, READABLE, self._on_event)
 
@@ -139,28 +145,40 @@ class Visitor:
         self._consume()
 
     def _consume(self) -> None:
+        """A loop, and not a call within a call for each of a thousand requests that came in one breath."""
+        if self._consuming:
+            return
+        self._consuming = True
+        while self._fd >= 0 and self._consume_one():
+            pass
+        self._consuming = False
+
+    def _consume_one(self) -> bool:
         if self._take_payload and self._received:
             take, self._take_payload = self._take_payload, None
             piece, self._received = self._received[: self._payload_left], self._received[self._payload_left :]
             self._loop.watch_for(self._fd, 0)  # the job must have read this before we read more
             take(piece)
-        elif not self._take_payload and not self._waiting and b"\n" in self._received:
+            return True
+        if not self._take_payload and not self._waiting and b"\n" in self._received:
             line, _, self._received = self._received.partition(b"\n")
             self._waiting = True
             self._loop.watch_for(self._fd, 0)
             self._ask(line)
-        elif not self._take_payload and len(self._received) > REQUEST_MAX_BYTES:
+            return True
+        if not self._take_payload and not self._waiting and len(self._received) > REQUEST_MAX_BYTES:
             self.leave()
+        return False
 
     def _ask(self, line: bytes) -> None:
         try:
             request = json.loads(line)
             act = _OPERATIONS[request["op"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
         try:
             act(self._supervisor, self, request)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             self.answer(ok=False, error=f"{type(error).__name__}: {error}")
 
 
@@ -169,17 +187,36 @@ def _status(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
 
 
 def _wait(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    waiter = Waiter(visitor, _number(request, "beyond"), _number(request, "quiet_s"))
+    numbers = (_number(request, name) for name in ("beyond", "quiet_s", "settle_s"))
+    waiter = Waiter(visitor, *numbers)
     supervisor.wait(waiter, _number(request, "timeout_s"))
 
 
 def _number(request: Record, name: str) -> float | None:
-    return None if request.get(name) is None else float(request[name])
+    return None if request.get(name) is None else _amount(request[name])
+
+
+def _amount(value: object) -> float:
+    amount = float(value)  # type: ignore[arg-type]
+    if not amount >= 0:
+        raise ValueError(f"{value} is not a number from 0 on")
+    return amount
+
+
+def _signal_number(value: object) -> int:
+    number = int(_amount(value))
+    if number not in signal.valid_signals():
+        raise ValueError(f"{value} is not a signal")
+    return number
+
+
+def _waits(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
+    visitor.answer(ok=True, waits=supervisor.waits_for_input())
 
 
 def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    feed = Feed(visitor, int(request["length"]), bool(request.get("close")))
-    supervisor.stdin.add(feed, float(request["wait_s"]))
+    feed = Feed(visitor, int(_amount(request["length"])), bool(request.get("close")))
+    supervisor.stdin.add(feed, _amount(request["wait_s"]))
 
 
 def _resize(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
@@ -188,16 +225,17 @@ def _resize(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
 
 
 def _signal(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    visitor.answer(ok=True, processes=supervisor.signal_all(int(request["signal"])))
+    visitor.answer(ok=True, processes=supervisor.signal_all(_signal_number(request["signal"])))
 
 
 def _kill(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    supervisor.kill(visitor, int(request["signal"]), float(request["grace_s"]))
+    supervisor.kill(visitor, _signal_number(request["signal"]), _amount(request["grace_s"]))
 
 
 _OPERATIONS = {
     "status": _status,
     "wait": _wait,
+    "waits": _waits,
     "stdin": _stdin,
     "resize": _resize,
     "signal": _signal,

@@ -96,7 +96,10 @@ def wait_for_need(needed: int, requests: socket.socket, spare_pid: int) -> bool:
 
 def make_ready() -> int:
     """A plain process: no ignored or blocked signals to hand down, orphans come to us. The old umask."""
-    for number in signal.valid_signals():
+    for number in signal.valid_signals() - {
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+    }:  # we live on; subprocess resets them
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

@@ -32,25 +32,25 @@ class Stdin:
     """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
 
     def __init__(self, loop: Loop, fd: int, log_offset: Callable[[], int], is_terminal: bool) -> None:
-        self._loop, self._fd, self._log_offset, self._is_terminal = loop, fd, log_offset, is_terminal
+        self._loop, self.fd, self._log_offset, self._is_terminal = loop, fd, log_offset, is_terminal
         self._feeds: list[Feed] = []
         self._piece = b""
         loop.watch(fd, 0, self._on_event)
 
     @property
     def is_open(self) -> bool:
-        return self._fd >= 0
+        return self.fd >= 0
 
     def unread_bytes(self) -> int | None:
         """What was written and the job has not read yet; a terminal does not tell."""
         if self._is_terminal:
             return None
-        return readable_bytes(self._fd) if self.is_open else 0
+        return readable_bytes(self.fd) if self.is_open else 0
 
     def resize(self, rows: int, cols: int) -> None:
         if not self._is_terminal or not self.is_open:
             raise ValueError("the job has no terminal")
-        resize(self._fd, rows, cols)
+        resize(self.fd, rows, cols)
 
     def add(self, feed: Feed, wait_s: float) -> None:
         if not self.is_open:
@@ -67,9 +67,9 @@ class Stdin:
 
     def close(self) -> None:
         if self.is_open:
-            self._loop.forget(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+            self._loop.forget(self.fd)
+            os.close(self.fd)
+            self.fd = -1
 
     def end_all(self, why: str) -> None:
         feeds, self._feeds, self._piece = self._feeds, [], b""
@@ -96,7 +96,7 @@ class Stdin:
     def _write(self) -> None:
         feed = self._feeds[0]
         try:
-            count = os.write(self._fd, self._piece)
+            count = os.write(self.fd, self._piece)
         except BlockingIOError:
             count = 0
         except OSError:  # EPIPE: nobody will ever read it
@@ -105,8 +105,8 @@ class Stdin:
         feed.accepted += count
         self._piece = self._piece[count:]
         if self._piece:
-            return self._loop.watch_for(self._fd, WRITABLE)
-        self._loop.watch_for(self._fd, 0)
+            return self._loop.watch_for(self.fd, WRITABLE)
+        self._loop.watch_for(self.fd, 0)
         self._next_piece()
 
     def _on_event(self, event: int) -> None:
@@ -127,7 +127,7 @@ class Stdin:
         if not self._is_terminal:
             return self.close()
         try:
-            os.write(self._fd, end_of_file(self._fd))
+            os.write(self.fd, end_of_file(self.fd))
         except OSError:
             pass  # its buffer is full: nobody reads it, so nobody would see the end of it
 
@@ -144,7 +144,7 @@ class Stdin:
             self.end_all("stdin is closed")
         elif was_first:
             self._piece = b""
-            self._loop.watch_for(self._fd, 0)
+            self._loop.watch_for(self.fd, 0)
             if self._feeds:
                 self._begin()
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 READABLE = select.POLLIN
 WRITABLE = select.POLLOUT
+LONGEST_WAIT_MS = 2**31 - 1  # poll takes no more; a turn too early does no harm
 HANG_UP = select.POLLHUP | select.POLLERR
 
 
@@ -65,7 +66,7 @@ class Loop:
         if not self._timers:
             return None
         first = min(timer.at for timer in self._timers)
-        return max(0.0, (first - time.monotonic()) * 1000 + 1)
+        return min(max(0.0, (first - time.monotonic()) * 1000 + 1), LONGEST_WAIT_MS)
 
     def _fire(self) -> None:
         if not self._timers:

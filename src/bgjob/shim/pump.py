@@ -50,12 +50,16 @@ class Pump:
 
     def drain(self) -> None:
         """What is in the pipes now. Not until they are dry: a process left behind may write for ever."""
+        before = self._log.end
         if self._relay:
             self._drain_terminal(self._relay)
         for fd in list(self._streams):
             waiting = readable_bytes(fd)
             while waiting > 0 and (moved := self._take(fd, waiting)) > 0:
                 waiting -= moved
+        if self._log.end > before:
+            self.last_output_at = time.monotonic()
+            self._on_output()
 
     def _drain_terminal(self, relay: Relay) -> int:
         """A terminal hands over what is on its way when it is asked; at most a fair share of it."""

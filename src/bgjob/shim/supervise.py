@@ -15,6 +15,7 @@ from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.stop import Stop
+from bgjob.waiting import input_at, input_of, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
+LOOK_AGAIN_S = 0.003
 
 
 class Supervisor:
@@ -84,6 +86,12 @@ class Supervisor:
     def status(self) -> Record:
         unread = self.stdin.unread_bytes()
         return {"pid": self._child.pid, "end": self._log.end, "outcome": self._outcome, "unread": unread}
+
+    def waits_for_input(self) -> str:
+        """yes, no or unknown, from the kernel: an ancestor may ask what a stranger may not."""
+        fd = self.stdin.fd
+        source = input_of(self._child.pid) if self._child.is_on_terminal or fd < 0 else input_at(fd)
+        return waits_for_input(processes.descendants(os.getpid()), source).answer
 
     def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
         self._waiters.append(waiter)
@@ -174,6 +182,8 @@ class Supervisor:
             "ended_at": time.time(),
             "duration_s": time.monotonic() - self._started,
             "output_bytes": self._log.end,
+            "stdout_bytes": self._log.before[STDOUT],
+            "stderr_bytes": self._log.before[STDERR],
         }
         try:
             jobdir.write_record(jobdir.OUTCOME, outcome)
@@ -204,12 +214,19 @@ class Supervisor:
     def _consider(self, waiter: Waiter) -> None:
         if waiter not in self._waiters:
             return
+        now = time.monotonic()
         quiet_at = waiter.quiet_at(self._log.end, self._pump.last_output_at)
-        if self._outcome or (quiet_at is not None and quiet_at <= time.monotonic()):
+        if self._outcome or (quiet_at is not None and quiet_at <= now and self._is_settled(waiter, now)):
             self._answer(waiter)
         elif quiet_at is not None and not waiter.timed:
             waiter.timed = True
-            self._loop.call_later(quiet_at - time.monotonic(), lambda: self._look_again(waiter))
+            self._loop.call_later(max(quiet_at - now, LOOK_AGAIN_S), lambda: self._look_again(waiter))
+
+    def _is_settled(self, waiter: Waiter, now: float) -> bool:
+        """A job that has printed and waits for input has answered; one that does not may have more to say."""
+        if waiter.settle_s is None or now - self._pump.last_output_at >= waiter.settle_s:
+            return True
+        return self.waits_for_input() == "yes"
 
     def _answer(self, waiter: Waiter) -> None:
         if waiter in self._waiters:

@@ -1,0 +1,85 @@
+"""Running a command: start it or find it running, and perhaps wait for it, in one call."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, assert_never
+
+from bgjob.api.answers import Ran
+from bgjob.api.read import Shown
+from bgjob.api.start import Starting
+from bgjob.api.steer import Steering
+from bgjob.api.wait import Cancellation, Tell, Waiting
+from bgjob.api.watch import Conditions
+from bgjob.errors import AlreadyRunning, InvalidArgument
+from bgjob.job import Job, Running
+
+IfRunning = Literal["new", "reuse", "refuse", "restart"]
+
+
+class Executing(Starting, Steering, Waiting):
+    def run(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        name: str | None = None,
+        timeout_s: float | None = None,
+        shell: str | None = None,
+        pty: bool = False,
+        rows: int = 24,
+        cols: int = 80,
+        if_running: IfRunning = "new",
+        wait_s: float = 0.0,
+        shown: Shown | None = None,
+        cancellation: Cancellation | None = None,
+        tell: Tell | None = None,
+    ) -> Ran:
+        def start() -> Job:
+            return self.execute(
+                command,
+                cwd=cwd,
+                env=env,
+                name=name,
+                timeout_s=timeout_s,
+                shell=shell,
+                pty=pty,
+                rows=rows,
+                cols=cols,
+            )
+
+        job, reused = self._ensure(name, if_running, start)
+        if wait_s <= 0:
+            return Ran(job, reused, None)
+        waited = self.wait(
+            [job.id], Conditions(), timeout_s=wait_s, shown=shown, cancellation=cancellation, tell=tell
+        )
+        return Ran(waited[0].look.job, reused, waited[0])
+
+    def _ensure(self, name: str | None, if_running: IfRunning, start: Callable[[], Job]) -> tuple[Job, bool]:
+        """(the job, whether it ran before). Of several callers at once with one name, one starts it."""
+        if if_running == "new":
+            return start(), False
+        if not name:
+            raise InvalidArgument(
+                f"if_running={if_running!r} needs a name: it is by its name that a job is found."
+            )
+        with self._store.name_lock(name):
+            running = self._running(name)
+            if running is None:
+                return start(), False
+            match if_running:
+                case "reuse":
+                    return running, True
+                case "refuse":
+                    raise AlreadyRunning(name, running.id)
+                case "restart":
+                    self.kill(running.id)
+                    return start(), False
+                case _:
+                    assert_never(if_running)
+
+    def _running(self, name: str) -> Job | None:
+        for _, job in self._store.jobs():
+            if job.spec.name == name and isinstance(job.state, Running):
+                return job
+        return None

@@ -1,0 +1,65 @@
+"""What starts in milliseconds imports nothing that takes longer: asked of fresh interpreters, not of the source."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bgjob
+
+PACKAGE_ROOT = Path(bgjob.__file__).parents[1]
+SHOW = "import json, sys; sys.path.append(sys.argv[1]); import {0}; print(json.dumps(sorted(sys.modules)))"
+
+
+def modules_of(module: str, *flags: str) -> set[str]:
+    """Everything in sys.modules once `module` is imported."""
+    answer = subprocess.run(
+        [sys.executable, *flags, "-c", SHOW.format(module), PACKAGE_ROOT],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(answer.stdout))
+
+
+HEAVY_FOR_A_SHIM = {"dataclasses", "inspect", "typing", "asyncio", "pathlib", "tempfile"}
+SDK = {"mcp", "mcp_types", "pydantic", "pydantic_core", "anyio", "asyncio", "httpx", "starlette"}
+
+
+def test_a_shim_is_the_standard_library_and_little_of_it() -> None:
+    loaded = modules_of("bgjob.shim.entry", "-I", "-S")
+    assert loaded & HEAVY_FOR_A_SHIM == set()
+    ours = {name for name in loaded if name.startswith("bgjob")}
+    assert ours >= {"bgjob.shim.entry", "bgjob.shim.supervise", "bgjob.jobdir", "bgjob.log_writer"}
+    assert ours & {"bgjob.api", "bgjob.store", "bgjob.mcp", "bgjob.cli"} == set()
+    foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {"bgjob", "__main__"}
+    assert foreign == set()
+
+
+@pytest.mark.parametrize("module", ["bgjob.cli", "bgjob.api"])
+def test_the_command_line_starts_without_the_sdk(module: str) -> None:
+    loaded = modules_of(module)
+    assert module in loaded
+    assert loaded & SDK == set()
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ps"]])
+def test_no_plain_command_brings_the_sdk_in(tmp_path: Path, arguments: list[str]) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "bgjob", *arguments],
+        env={**os.environ, "BGJOB_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in answer.stderr.splitlines() if "|" in line}
+    assert "bgjob.cli" in loaded
+    assert loaded & SDK == set()
+
+
+def test_bgjob_imports_on_its_own_without_the_sdk_installed() -> None:
+    """-S: no site-packages at all."""
+    assert "bgjob.cli" in modules_of("bgjob.cli", "-I", "-S")

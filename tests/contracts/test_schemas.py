@@ -1,0 +1,110 @@
+"""The schemas that clients see: recorded, small, clean, and those of the reference with additions only.
+
+schemas/ has one file per tool, as tools/list gives it over the wire. After a change that is meant:
+BGJOB_UPDATE=1 .venv/bin/pytest tests/contracts, and read the diff.
+
+reference_schemas.json is what PyPI `mcp-background-job` 0.1.2 answered to tools/list, without its prose: it stays.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts import golden
+from tests.faces.raw_client import RawClient
+
+Schema = dict[str, Any]
+
+HERE = Path(__file__).parent
+SNAPSHOTS = HERE / "schemas"
+REFERENCE: dict[str, dict[str, Schema]] = json.loads((HERE / "reference_schemas.json").read_text())
+STATUS_WORDS = ["running", "completed", "failed", "killed"]
+KILL_WORDS = ["killed", "already_terminated", "not_found"]
+MAX_TOKENS = 3_500
+
+each_tool = pytest.mark.parametrize("name", sorted(REFERENCE))
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schema]:
+    with RawClient(tmp_path_factory.mktemp("schemas") / "home") as client:
+        client.shake_hands()
+        return {tool["name"]: tool for tool in client.tools()}
+
+
+@each_tool
+def test_the_schema_is_the_recorded_one(tools: dict[str, Schema], name: str) -> None:
+    golden.check(SNAPSHOTS / f"{name}.json", json.dumps(tools[name], indent=2, sort_keys=True) + "\n")
+
+
+def test_every_recorded_schema_has_its_tool_and_there_are_no_others(tools: dict[str, Schema]) -> None:
+    assert sorted(tools) == sorted(REFERENCE) == sorted(file.stem for file in SNAPSHOTS.iterdir())
+
+
+def test_all_tools_together_cost_a_model_little(tools: dict[str, Schema]) -> None:
+    compact = json.dumps(list(tools.values()), separators=(",", ":"), ensure_ascii=False).encode()
+    assert len(compact) / 4 <= MAX_TOKENS
+
+
+def test_the_directorys_linter_finds_nothing(tools: dict[str, Schema], tmp_path: Path) -> None:
+    assert lint(list(tools.values()), tmp_path) == []
+
+
+def test_the_linter_does_find_something_in_a_bad_tool(tmp_path: Path) -> None:
+    bad = {"name": "x", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    assert lint([bad], tmp_path) != []
+
+
+def lint(tools: list[Schema], directory: Path) -> list[Schema]:
+    """All findings of `tdqs lint`, of the server and of its tools."""
+    listing = directory / "tools.json"
+    listing.write_text(json.dumps({"tools": tools}))
+    tdqs = Path(sys.executable).with_name("tdqs")
+    command = [str(tdqs), "lint", "--file", str(listing), "--format", "json", "--fail-on", "never"]
+    report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert len(report["tools"]) == len(tools)
+    of_tools = [finding for tool in report["tools"] for finding in [*tool["findings"], *tool["flags"]]]
+    return [*report["findings"], *report["shadowCandidates"], *of_tools]
+
+
+@each_tool
+def test_what_must_be_given_is_what_the_reference_wants(tools: dict[str, Schema], name: str) -> None:
+    ours, theirs = tools[name]["inputSchema"], REFERENCE[name]["inputSchema"]
+    assert sorted(ours.get("required", [])) == sorted(theirs.get("required", []))
+    for argument, schema in theirs["properties"].items():
+        assert without_prose(ours["properties"][argument]) == schema
+
+
+def without_prose(schema: Schema) -> Schema:
+    return {key: value for key, value in schema.items() if key != "description"}
+
+
+@each_tool
+def test_the_answer_has_the_references_fields_with_their_types(tools: dict[str, Schema], name: str) -> None:
+    assert_keeps(tools[name]["outputSchema"], REFERENCE[name]["outputSchema"])
+
+
+def assert_keeps(ours: Schema, theirs: Schema) -> None:
+    """Whoever reads by their schema can read by ours."""
+    assert ours["type"] == theirs["type"]
+    assert ours.get("enum") == theirs.get("enum", ours.get("enum"))
+    assert set(ours.get("required", [])) >= set(theirs.get("required", []))
+    for field, schema in theirs.get("properties", {}).items():
+        assert_keeps(ours["properties"][field], schema)
+    if "items" in theirs:
+        assert_keeps(ours["items"], theirs["items"])
+
+
+def test_the_words_of_a_status_are_exactly_the_contracts(tools: dict[str, Schema]) -> None:
+    listed = fields(tools, "list_jobs")["jobs"]["items"]["properties"]
+    assert fields(tools, "get_job_status")["status"]["enum"] == STATUS_WORDS
+    assert listed["status"]["enum"] == STATUS_WORDS
+    assert fields(tools, "kill_job")["status"]["enum"] == KILL_WORDS
+
+
+def fields(tools: dict[str, Schema], name: str) -> Schema:
+    return dict(tools[name]["outputSchema"]["properties"])

@@ -1,0 +1,119 @@
+"""A log under test: real pipes into a real LogWriter, and a model that remembers every byte that went in."""
+
+import os
+import random
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_reader import Gap, LogReader, Piece
+from bgjob.log_writer import LogWriter
+
+STREAMS = (STDOUT, STDERR)
+PRINTED = {stream: random.Random(stream).randbytes(1 << 20) for stream in STREAMS}
+PIPE_BYTES = 1 << 16
+SLACK_BYTES = 64  # a segment may end a run record and a byte late
+
+
+class PipedLog:
+    """Each stream prints its part of PRINTED; `everything` and `owner` are the log as if nothing were ever dropped."""
+
+    def __init__(
+        self, directory: Path, limit_bytes: int, *, splice: bool = True, contents: dict[int, bytes] = PRINTED
+    ) -> None:
+        directory.mkdir(exist_ok=True)
+        self.directory, self.limit_bytes, self._contents = directory, limit_bytes, contents
+        self.writer = LogWriter(str(directory), limit_bytes)
+        self.writer._can_splice = self.writer._can_splice and splice
+        self._pipes = {stream: os.pipe() for stream in STREAMS}
+        self._waiting = dict.fromkeys(STREAMS, 0)
+        self._written = dict.fromkeys(STREAMS, 0)
+        self.printed = dict.fromkeys(STREAMS, 0)
+        self.everything, self.owner = bytearray(), bytearray()
+        for source, _ in self._pipes.values():
+            os.set_blocking(source, False)
+
+    def print(self, stream: int, size: int) -> None:
+        """Into the pipe; taken into the log only as far as the pipe has no room for it."""
+        while self._waiting[stream] + size > PIPE_BYTES // 2:
+            self.take(stream)
+        start = self._written[stream]
+        assert os.write(self._pipes[stream][1], self._contents[stream][start : start + size]) == size
+        self._written[stream] += size
+        self._waiting[stream] += size
+
+    def take(self, stream: int, most: int = 1 << 30) -> int:
+        try:
+            count = self.writer.take(self._pipes[stream][0], stream, most)
+        except BlockingIOError:
+            assert not self._waiting[stream]
+            return 0
+        start = self.printed[stream]
+        self.everything += self._contents[stream][start : start + count]
+        self.owner += bytes([stream]) * count
+        self.printed[stream] += count
+        self._waiting[stream] -= count
+        return count
+
+    def take_all(self) -> None:
+        for stream in STREAMS:
+            while self.take(stream):
+                pass
+
+    def reader(self) -> LogReader:
+        return LogReader(str(self.directory))
+
+    def disk_use(self) -> int:
+        return sum(file.stat().st_size for file in self.directory.iterdir())
+
+    def close(self) -> None:
+        self.writer._close()
+        for pair in self._pipes.values():
+            for fd in pair:
+                os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def assert_readers_tell_the_truth(log: PipedLog) -> None:
+    """Each stream, as read, is what was printed minus exactly the gaps that are reported; offsets are absolute."""
+    reader = log.reader()
+    assert reader.end == log.writer.end == len(log.everything)
+    for stream in STREAMS:
+        pieces = list(reader.forward(stream, 0, reader.end))
+        gaps = reader.gaps(stream, 0, reader.end)
+        assert_pieces_are_in_place(log, stream, pieces)
+        assert_every_byte_is_there_or_gone(log, stream, pieces, gaps)
+        assert joined(pieces) == joined(list(reader.backward(stream, 0, reader.end))[::-1])
+        assert reader.kept(stream, 0, reader.end) == sum(len(piece.data) for piece in pieces)
+
+
+def assert_pieces_are_in_place(log: PipedLog, stream: int, pieces: list[Piece]) -> None:
+    for piece in pieces:
+        assert piece.data == log.everything[piece.start : piece.end]
+        assert set(log.owner[piece.start : piece.end]) == {stream}
+
+
+def assert_every_byte_is_there_or_gone(
+    log: PipedLog, stream: int, pieces: list[Piece], gaps: list[Gap]
+) -> None:
+    kept = joined(pieces)
+    at = read = 0
+    for gap in gaps:
+        before = sum(len(piece.data) for piece in pieces if piece.end <= gap.start) - read
+        assert kept[read : read + before] == log._contents[stream][at : at + before]
+        read, at = read + before, at + before + gap.count
+        assert gap.count == log.owner[gap.start : gap.end].count(stream)
+    assert kept[read:] == log._contents[stream][at : log.printed[stream]]
+    assert len(kept) + sum(gap.count for gap in gaps) == log.printed[stream]
+
+
+def joined(pieces: list[Piece]) -> bytes:
+    return b"".join(piece.data for piece in pieces)

@@ -1,0 +1,73 @@
+"""The door's cursors over a log that grows and rotates: nothing kept is missed, nothing comes twice."""
+
+import re
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bgjob.api import Jobs
+from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_reader import LogReader
+from bgjob.store import Store
+from tests.disk.logs import STREAMS, PipedLog, joined
+from tests.disk.stores import jobs_on, running_job, write_outcome
+
+LETTERS = {
+    STDOUT: b"".join(b"%d," % number for number in range(100_000)),
+    STDERR: b"".join(b"%x;" % number for number in range(100_000)),
+}
+LEFT_OUT = re.compile(
+    r"\n?\[bgjob: (\d+) bytes left out here; get_job_output with since=\"(\d+-\d+)\" reads them\]\n"
+)
+DROPPED = re.compile(r"\n?\[bgjob: (\d+) bytes dropped here[^\]]*\]\n")
+STEPS = st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 6000), st.booleans()), max_size=25)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS, limit=st.integers(1 << 10, 64 << 10), budget=st.integers(1 << 10, 9000))
+def test_whoever_reads_on_by_cursors_gets_every_kept_byte_once(
+    steps: list[tuple[int, int, bool]], limit: int, budget: int
+) -> None:
+    """Running and then ended; what an answer leaves out is read by the cursor in its note, however often that takes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Store(f"{scratch}/home")
+        new = running_job(store)
+        job_id, jobs = Path(new.directory).name, jobs_on(store, MCP_BG_MAX_RESPONSE=str(budget))
+        with PipedLog(Path(new.directory) / "log", limit, contents=LETTERS) as log:
+            cursor = None
+            for stream, size, reads in [*steps, (STDOUT, 1, True)]:
+                log.print(stream, size)
+                log.take_all()
+                if reads:
+                    cursor = check_answer(jobs, job_id, cursor, log)
+            write_outcome(Path(new.directory), output_bytes=log.writer.end)
+            check_answer(jobs, job_id, cursor, log)
+            check_answer(jobs, job_id, None, log)
+
+
+def check_answer(jobs: Jobs, job_id: str, cursor: str | None, log: PipedLog) -> str:
+    answer = jobs.output(job_id, since=cursor)
+    reader = LogReader(str(log.directory))
+    for stream, text in zip(STREAMS, (answer.stdout, answer.stderr), strict=True):
+        kept = joined(list(reader.forward(stream, int(cursor or 0), reader.end))).decode()
+        assert with_what_was_left_out(jobs, job_id, stream, text) == kept
+    left_out = [
+        sum(int(count) for count, _ in LEFT_OUT.findall(text)) for text in (answer.stdout, answer.stderr)
+    ]
+    assert left_out == [answer.stdout_left_out_bytes, answer.stderr_left_out_bytes]
+    assert int(answer.cursor) == reader.end
+    return answer.cursor
+
+
+def with_what_was_left_out(jobs: Jobs, job_id: str, stream: int, text: str) -> str:
+    text = DROPPED.sub("", text)
+    found = LEFT_OUT.search(text)
+    if found is None:
+        return text
+    answer = jobs.output(job_id, since=found[2])
+    inner = answer.stdout if stream == STDOUT else answer.stderr
+    whole = with_what_was_left_out(jobs, job_id, stream, inner)
+    assert len(whole) == int(found[1])
+    return text[: found.start()] + whole + text[found.end() :]

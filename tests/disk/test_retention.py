@@ -1,0 +1,175 @@
+"""Clean-up: ended jobs go when they are too many or too old; a running one never, nor one with a live shim."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bgjob import jobdir
+from bgjob.store import Store
+from tests.disk.stores import ended_job, listed, new_spec, running_job, write_outcome
+
+DAY_S = 86400.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "home"))
+
+
+def clean(store: Store, keep_jobs: int = 1000, keep_days: float = 7) -> None:
+    store.clean(keep_jobs, keep_days, interval_s=0)
+
+
+def names_in(store: Store, directory: str) -> list[str]:
+    return [entry.name for entry in Path(store.home, directory).iterdir()]
+
+
+def test_the_newest_are_kept_when_they_are_too_many(store: Store) -> None:
+    now = time.time()
+    ids = [ended_job(store, created_at=now - age, ended_at=now) for age in range(10)]
+    clean(store, keep_jobs=4)
+    assert listed(store) == ids[:4]
+    assert set(names_in(store, "jobs")) == set(ids[:4])
+    assert len(names_in(store, "index")) == 4
+    assert names_in(store, "trash") == []
+
+
+def test_the_age_of_a_job_counts_from_its_end(store: Store) -> None:
+    now = time.time()
+    long_one = ended_job(store, created_at=now - 30 * DAY_S, ended_at=now - DAY_S)
+    ended_job(store, created_at=now - 30 * DAY_S, ended_at=now - 8 * DAY_S)
+    clean(store, keep_days=7)
+    assert listed(store) == [long_one]
+
+
+def test_a_lost_job_ages_too(store: Store) -> None:
+    os.close(running_job(store, created_at=time.time() - 8 * DAY_S).lock)
+    clean(store)
+    assert listed(store) == []
+
+
+def test_a_running_job_is_never_removed_and_takes_nobodys_place(store: Store) -> None:
+    now = time.time()
+    old = running_job(store, created_at=now - 365 * DAY_S)
+    new = running_job(store, created_at=now)
+    ended = ended_job(store)
+    clean(store, keep_jobs=1)
+    assert set(listed(store)) == {Path(old.directory).name, Path(new.directory).name, ended}
+    clean(store, keep_jobs=0, keep_days=0)
+    assert set(listed(store)) == {Path(old.directory).name, Path(new.directory).name}
+    os.close(old.lock)
+    os.close(new.lock)
+
+
+def test_a_job_that_has_ended_but_has_a_live_shim_is_never_removed(store: Store) -> None:
+    """Processes it left behind still print into its log."""
+    new = running_job(store)
+    write_outcome(Path(new.directory), ended_at=time.time() - 30 * DAY_S)
+    holder = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[new.lock])
+    os.close(new.lock)
+    clean(store, keep_jobs=0, keep_days=0)
+    assert len(listed(store)) == 1
+    holder.communicate()
+    clean(store, keep_jobs=0, keep_days=0)
+    assert listed(store) == []
+
+
+def test_it_happens_once_per_interval_whoever_comes_by(store: Store) -> None:
+    def come_by() -> None:
+        Store(store.home).clean(keep_jobs=0, keep_days=0, interval_s=300)
+
+    come_by()
+    job_id = ended_job(store, ended_at=time.time() - 1)
+    come_by()
+    assert listed(store) == [job_id]
+    back_in_time(Path(store.home, "cleaned"), 299)
+    come_by()
+    assert listed(store) == [job_id]
+    back_in_time(Path(store.home, "cleaned"), 301)
+    come_by()
+    assert listed(store) == []
+    ended_job(store, ended_at=time.time() - 1)
+    come_by()
+    assert len(listed(store)) == 1
+
+
+def back_in_time(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_a_clock_that_was_set_back_does_not_end_clean_up_for_ever(store: Store) -> None:
+    clean(store)
+    ended_job(store, ended_at=time.time() - 1)
+    back_in_time(Path(store.home, "cleaned"), -365 * DAY_S)
+    store.clean(keep_jobs=0, keep_days=0, interval_s=300)
+    assert listed(store) == []
+
+
+def old_draft(store: Store) -> Path:
+    path = Path(store.home, "drafts", new_spec().id)
+    path.mkdir(mode=0o700)
+    (path / "spec.json").write_text("{")
+    back_in_time(path, 2 * 3600)
+    return path
+
+
+def old_trash(store: Store) -> Path:
+    path = Path(store.home, "trash", new_spec().id)
+    (path / "log").mkdir(parents=True)
+    (path / "log" / "00000000000000000000").write_text("left over")
+    back_in_time(path, 2 * 3600)
+    return path
+
+
+def old_index_entry(store: Store) -> Path:
+    path = Path(store.home, "index", f"{int((time.time() - 7200) * 1e6):016d}-{new_spec().id}")
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize("leave", [old_draft, old_trash, old_index_entry])
+def test_what_killed_starters_and_cleaners_left_behind_is_swept(
+    store: Store, leave: Callable[[Store], Path]
+) -> None:
+    path = leave(store)
+    clean(store)
+    assert not path.exists()
+
+
+def test_what_is_being_made_just_now_is_left_alone(store: Store) -> None:
+    draft = Path(store.home, "drafts", new_spec().id)
+    draft.mkdir()
+    entry = Path(store.home, "index", f"{int(time.time() * 1e6):016d}-{new_spec().id}")
+    entry.touch()
+    slow = old_draft(store)
+    (slow / "spec.json").unlink()
+    lock = jobdir.create_locked(str(slow / "spec.json"), {})  # old, but somebody is still at it
+    back_in_time(slow, 7200)
+    clean(store)
+    assert draft.exists()
+    assert entry.exists()
+    assert slow.exists()
+    os.close(lock)
+
+
+def test_a_removal_that_was_killed_half_way_is_finished_later(store: Store) -> None:
+    job_id = ended_job(store)
+    Path(store.directory(job_id)).rename(f"{store.home}/trash/{job_id}")
+    assert listed(store) == []
+    back_in_time(Path(store.home, "trash", job_id), 7200)
+    clean(store)
+    assert names_in(store, "trash") == []
+
+
+def test_a_job_directory_that_cannot_be_removed_does_not_stop_the_others(store: Store) -> None:
+    stuck, other = ended_job(store), ended_job(store)
+    Path(store.home, "trash", stuck, "in the way").mkdir(parents=True)
+    clean(store, keep_jobs=0)
+    assert other not in listed(store)
+    clean(store, keep_jobs=0)
+    assert listed(store) == []

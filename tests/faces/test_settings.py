@@ -1,0 +1,163 @@
+"""The settings of a server: each is really used, and each bad value is an error at start that names it."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from bgjob.api import Look
+from bgjob.config import SETTINGS
+from tests.conftest import Server, ToolError, end_all_jobs
+from tests.faces.raw_client import SERVE
+
+Ended = Callable[[str], Look]
+
+BAD_VALUES = {
+    "MCP_BG_MAX_JOBS": "lots",
+    "MCP_BG_MAX_OUTPUT_SIZE": "10 parsecs",
+    "MCP_BG_JOB_TIMEOUT": "-1",
+    "MCP_BG_CLEANUP_INTERVAL": "0",
+    "MCP_BG_WORKING_DIR": "/no/such/directory",
+    "MCP_BG_ALLOWED_COMMANDS": "^echo ,(",
+    "MCP_BG_MAX_RESPONSE": "1GB",
+    "MCP_BG_KEEP_DAYS": "a week",
+    "MCP_BG_KEEP_JOBS": "1.5",
+    "MCP_BG_MAX_JBOS": "5",
+}
+ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {
+    "MCP_BG_WORKING_DIR": "a directory that exists",
+    "MCP_BG_MAX_JBOS": "did you mean MCP_BG_MAX_JOBS?",
+}
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Each bad value's server, all started at once."""
+    home = tmp_path_factory.mktemp("bad") / "home"
+
+    def serve(variable: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            SERVE,
+            env={**os.environ, "BGJOB_HOME": str(home), variable: BAD_VALUES[variable]},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    with ThreadPoolExecutor(3) as pool:
+        return dict(zip(BAD_VALUES, pool.map(serve, BAD_VALUES), strict=True))
+
+
+class TestABadValue:
+    @pytest.mark.parametrize("variable", BAD_VALUES)
+    def test_is_one_line_that_names_the_variable_the_value_and_what_is_accepted(
+        self, refusals: dict[str, subprocess.CompletedProcess[str]], variable: str
+    ) -> None:
+        refused = refusals[variable]
+        assert refused.returncode == 2
+        assert refused.stdout == ""
+        (line,) = refused.stderr.splitlines()
+        assert f"{variable}={BAD_VALUES[variable]!r}" in line
+        assert ACCEPTED[variable] in line
+
+    def test_is_tried_for_every_setting(self) -> None:
+        assert {row.variable for row in SETTINGS} < BAD_VALUES.keys()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workplace = tmp_path_factory.mktemp("workplace")
+    (workplace / "inside").mkdir()
+    return workplace
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("settings") / "home"
+    yield home
+    end_all_jobs(home)
+
+
+@pytest.fixture(scope="module")
+def server(portal: BlockingPortal, home: Path, workplace: Path) -> Iterator[Server]:
+    environment = {
+        "MCP_BG_WORKING_DIR": str(workplace),
+        "MCP_BG_ALLOWED_COMMANDS": "^echo ,^pwd$,^head -c \\d+ /dev/zero$",
+        "MCP_BG_MAX_RESPONSE": "1KB",
+    }
+    with contextlib.closing(Server(portal, home, environment, "auto")) as server:
+        yield server
+
+
+class TestTheWorkplace:
+    """One server with a working directory, an allow-list and a small answer."""
+
+    @pytest.mark.parametrize(("cwd", "place"), [(None, "."), ("inside", "inside")])
+    def test_jobs_run_in_the_working_directory(
+        self, server: Server, ended: Ended, workplace: Path, cwd: str | None, place: str
+    ) -> None:
+        job_id = server.execute("pwd", cwd=cwd)
+        ended(job_id)
+        assert server.output(job_id)["stdout"] == f"{workplace / place}\n"
+
+    @pytest.mark.parametrize(
+        "command", ["echo a", "echo 'a; b' \"$HOME\"", "echo a | echo b", "echo a && pwd"]
+    )
+    def test_a_command_whose_every_part_is_allowed_runs(
+        self, server: Server, ended: Ended, command: str
+    ) -> None:
+        job_id = server.execute(command)
+        ended(job_id)
+        assert server.status(job_id)["status"] == "completed"
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "touch x",
+            "echo a; touch x",
+            "echo a\ntouch x",
+            "echo a & touch x",
+            "echo a && touch x",
+            "echo a || touch x",
+            "echo a | tee x",
+            "echo $(touch x)",
+            "echo `touch x`",
+            'echo "$(touch x)"',
+            "echo a > x",
+            "echo a >> x",
+            "echo <(touch x)",
+            "echo a\rtouch x",
+            "echo a; (touch x)",
+            "echo a; X=1 touch x",
+            "pwd; eval 'touch x'",
+            "echoes a",
+        ],
+    )
+    def test_nothing_rides_along_on_an_allowed_command(
+        self, server: Server, workplace: Path, command: str
+    ) -> None:
+        with pytest.raises(ToolError, match=r"^Invalid command: "):
+            server.execute(command)
+        assert [entry.name for entry in workplace.iterdir()] == ["inside"]
+
+    def test_a_plain_environment_or_a_directory_outside_is_no_way_around(self, server: Server) -> None:
+        with pytest.raises(ToolError, match=r"^Invalid command: .*env"):
+            server.execute("pwd", env={"PATH": "/tmp"})
+        with pytest.raises(ToolError, match=r"^Invalid command: .*MCP_BG_WORKING_DIR"):
+            server.execute("pwd", cwd="..")
+
+    @pytest.mark.parametrize(("size_bytes", "whole"), [(1024, True), (1025, False)])
+    def test_an_answer_holds_what_the_setting_says_and_no_more(
+        self, server: Server, ended: Ended, size_bytes: int, whole: bool
+    ) -> None:
+        job_id = server.execute(f"head -c {size_bytes} /dev/zero")
+        ended(job_id)
+        output = server.output(job_id)
+        assert (output["stdout"] == "\0" * size_bytes) == whole
+        assert ("stdout_left_out_bytes" in output) != whole

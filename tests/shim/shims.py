@@ -1,0 +1,77 @@
+"""Talks to a real shim as a stranger would: raw bytes on its socket, signals to its pid."""
+
+import json
+import os
+import select
+from pathlib import Path
+from typing import Any
+
+from bgjob import control
+from bgjob.api import Jobs
+from bgjob.control import Line
+
+PATIENCE_S = 20.0
+
+
+def directory(jobs: Jobs, job_id: str) -> Path:
+    return Path(jobs._store.directory(job_id))
+
+
+def shim_pid(jobs: Jobs, job_id: str) -> int:
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    return run.shim_pid
+
+
+def ask(jobs: Jobs, job_id: str, payload: bytes = b"", **request: object) -> dict[str, Any]:
+    with Line(jobs._store.control_path(job_id)) as line:
+        return line.ask(PATIENCE_S, payload, **request)
+
+
+class Caller:
+    """One connection, byte by byte."""
+
+    def __init__(self, jobs: Jobs, job_id: str) -> None:
+        self.socket = control._connect(jobs._store.control_path(job_id))  # however long the path
+        self.socket.settimeout(PATIENCE_S)
+        self._lines = self.socket.makefile("rb")
+
+    def say(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def request(self, **request: object) -> None:
+        self.say(json.dumps(request).encode() + b"\n")
+
+    def hear(self) -> dict[str, Any]:
+        line = self._lines.readline()
+        assert line, "it hung up"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def is_hung_up_on(self) -> bool:
+        try:
+            return self._lines.readline() == b""
+        except ConnectionResetError:
+            return True
+
+    def has_answer(self) -> bool:
+        return bool(select.select([self.socket], [], [], 0)[0])
+
+    def close(self) -> None:
+        self._lines.close()
+        self.socket.close()
+
+
+def wait_until_gone(pid: int) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([pidfd], [], [], PATIENCE_S)[0], f"{pid} is still there"
+    finally:
+        os.close(pidfd)
+
+
+def is_alive_and_well(jobs: Jobs, job_id: str) -> bool:
+    return bool(ask(jobs, job_id, op="status")["ok"])

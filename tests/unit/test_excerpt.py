@@ -1,0 +1,261 @@
+"""What an answer shows of a log: every kept byte is in some answer exactly once, and every number in a note is true."""
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bgjob import excerpt
+from bgjob.errors import InvalidArgument
+from bgjob.excerpt import Excerpt, Window
+from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_reader import LogReader
+from tests.disk.logs import STREAMS, PipedLog, joined
+
+NOTE = re.compile(
+    r"\n?\[bgjob: (\d+) bytes "
+    r"(?:left out here; get_job_output with since=\"(\d+-\d+)\" reads them|dropped here, [^\]]*)\]\n"
+)
+LINES = {
+    STDOUT: b"".join(b"out %d %s\n" % (number, b"o" * (number * 7 % 90)) for number in range(20_000)),
+    STDERR: b"".join(b"err %d %s" % (number, b"\n" * (number % 3)) for number in range(60_000)),
+}
+RELAXED = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+STEPS = st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 6000)), min_size=1, max_size=40)
+LIMITS = st.integers(1 << 10, 64 << 10)
+BUDGETS = st.integers(1 << 10, 20_000)
+
+
+@contextmanager
+def log_of(
+    steps: list[tuple[int, int]], limit: int, contents: dict[int, bytes] | None = None
+) -> Iterator[PipedLog]:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        PipedLog(Path(scratch), limit, contents=contents or LINES) as log,
+    ):
+        for stream, size in steps:
+            log.print(stream, size)
+            log.take_all()
+        yield log
+
+
+def look(log: LogReader, stream: int, cursor: str | None, budget: int) -> Excerpt:
+    return excerpt.whole(log, stream, excerpt.window(cursor, log.end), budget, more_to_come=False)
+
+
+def read_all(log: LogReader, stream: int, cursor: str | None, budget: int) -> str:
+    """As a model would: read, and read what was left out by the cursor in its note. Notes are then cut out."""
+    text = look(log, stream, cursor, budget).text
+    found = next((note for note in NOTE.finditer(text) if note[2]), None)
+    if found is None:
+        return NOTE.sub("", text)
+    before, after = NOTE.sub("", text[: found.start()]), NOTE.sub("", text[found.end() :])
+    return before + read_all(log, stream, found[2], budget) + after
+
+
+def without_newlines(text: str) -> str:
+    """A note may have put one before itself."""
+    return text.replace("\n", "")
+
+
+@RELAXED
+@given(steps=STEPS, limit=LIMITS, budget=BUDGETS)
+def test_head_tail_and_what_was_left_out_are_every_kept_byte_once(
+    steps: list[tuple[int, int]], limit: int, budget: int
+) -> None:
+    with log_of(steps, limit) as log:
+        reader = log.reader()
+        for stream in STREAMS:
+            kept = joined(list(reader.forward(stream, 0, reader.end))).decode()
+            assert without_newlines(read_all(reader, stream, None, budget)) == without_newlines(kept)
+
+
+@RELAXED
+@given(steps=STEPS, limit=LIMITS, budget=BUDGETS)
+def test_the_numbers_of_an_answer_add_up(steps: list[tuple[int, int]], limit: int, budget: int) -> None:
+    with log_of(steps, limit) as log:
+        reader = log.reader()
+        for stream in STREAMS:
+            answer = look(reader, stream, None, budget)
+            notes = NOTE.findall(answer.text)
+            assert sum(int(count) for count, cursor in notes if cursor) == answer.left_out_bytes
+            assert sum(int(count) for count, cursor in notes if not cursor) == answer.dropped_bytes
+            kept = reader.kept(stream, 0, reader.end)
+            assert kept + answer.dropped_bytes == log.printed[stream]
+            shown = len(without_newlines(NOTE.sub("", answer.text)))
+            assert shown <= kept - answer.left_out_bytes <= budget
+
+
+@RELAXED
+@given(steps=STEPS, limit=LIMITS, budget=BUDGETS)
+def test_reading_on_by_the_cursor_gives_what_is_new_and_nothing_twice(
+    steps: list[tuple[int, int]], limit: int, budget: int
+) -> None:
+    """The log rotates meanwhile: what was dropped before it could be read is missing, and nothing else."""
+    with log_of([], limit) as log:
+        at = 0
+        for stream, size in steps:
+            log.print(stream, size)
+            log.take_all()
+            reader = log.reader()
+            for each in STREAMS:
+                new = joined(list(reader.forward(each, at, reader.end))).decode()
+                assert without_newlines(read_all(reader, each, str(at), budget)) == without_newlines(new)
+            at = reader.end
+
+
+@RELAXED
+@given(sizes=st.lists(st.integers(1, 6000), min_size=2, max_size=30), limit=st.integers(1 << 10, 8 << 10))
+def test_what_a_reader_by_cursor_missed_is_counted_from_its_cursor_on(sizes: list[int], limit: int) -> None:
+    """Bytes it has read already are not dropped again in a later answer."""
+    with log_of([], limit) as log:
+        at = read = dropped = 0
+        for size in sizes:
+            log.print(STDOUT, size)
+            log.take_all()
+            reader = log.reader()
+            answer = look(reader, STDOUT, str(at), 1 << 20)
+            read += reader.kept(STDOUT, at, reader.end)
+            dropped += answer.dropped_bytes
+            at = reader.end
+        assert read + dropped == log.printed[STDOUT]
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=400)
+
+
+@RELAXED
+@given(text=TEXT, cuts=st.lists(st.integers(1, 30), min_size=1, max_size=60), data=st.data())
+def test_no_character_is_torn_whatever_is_printed_and_read_when(
+    text: str, cuts: list[int], data: st.DataObject
+) -> None:
+    contents = {STDOUT: text.encode(), STDERR: ("é€😀" * 1000).encode()}
+    with log_of([], 64 << 10, contents) as log:
+        seen, at = {STDOUT: "", STDERR: ""}, 0
+        for number, cut in enumerate(cuts):
+            stream = STREAMS[number % 2]
+            left = len(contents[stream]) - log._written[stream]
+            log.print(stream, min(cut, left)) if left else None
+            log.take_all()
+            if data.draw(st.booleans()):
+                at = read_on(log.reader(), at, seen, running=True)
+        finish(log, contents)
+        read_on(log.reader(), at, seen, running=False)
+        assert seen == {stream: whole.decode() for stream, whole in contents.items()}
+
+
+def finish(log: PipedLog, contents: dict[int, bytes]) -> None:
+    for stream in STREAMS:
+        if left := len(contents[stream]) - log._written[stream]:
+            log.print(stream, left)
+    log.take_all()
+
+
+def read_on(log: LogReader, at: int, seen: dict[int, str], running: bool) -> int:
+    for stream in STREAMS:
+        seen[stream] += excerpt.whole(log, stream, Window(at, log.end), 1 << 20, running).text
+    return log.end
+
+
+def test_half_a_character_that_was_the_last_a_job_printed_is_shown_in_the_end(tmp_path: Path) -> None:
+    """Held back while more could come; when the job has ended, it will not."""
+    contents = {STDOUT: b"caf\xc3", STDERR: b""}
+    with PipedLog(tmp_path / "log", 4096, contents=contents) as log:
+        log.print(STDOUT, 4)
+        log.take_all()
+        seen = {STDOUT: "", STDERR: ""}
+        at = read_on(log.reader(), 0, seen, running=True)
+        assert seen[STDOUT] == "caf"
+        read_on(log.reader(), at, seen, running=False)
+        assert seen[STDOUT] == "caf\ufffd"
+
+
+def test_a_part_that_was_left_out_is_shown_to_its_last_byte_while_the_job_runs(tmp_path: Path) -> None:
+    """Its rest has come already: holding back is for the end of the log only."""
+    contents = {STDOUT: b"\xf0" + b"\x80" * 5000, STDERR: b""}
+    with PipedLog(tmp_path / "log", 64 << 10, contents=contents) as log:
+        log.print(STDOUT, 5001)
+        log.take_all()
+        answer = excerpt.whole(log.reader(), STDOUT, Window(0, 1), 1024, more_to_come=True)
+        assert answer.text == "\ufffd"
+
+
+# -- tail -----------------------------------------------------------------------------------------------
+
+
+@RELAXED
+@given(steps=STEPS, lines=st.integers(1, 1000))
+def test_a_tail_is_the_last_lines_of_its_stream(steps: list[tuple[int, int]], lines: int) -> None:
+    with log_of(steps, 1 << 20) as log:
+        for stream in STREAMS:
+            printed = LINES[stream][: log.printed[stream]].decode()
+            wanted = "".join(printed.splitlines(True)[-lines:])
+            assert excerpt.tail(log.reader(), stream, lines, 1 << 20).text == wanted
+
+
+def test_the_note_of_a_tail_and_its_number_say_the_same(tmp_path: Path) -> None:
+    contents = {STDOUT: b"x" * 300_000, STDERR: b""}
+    with PipedLog(tmp_path / "log", 1 << 20, contents=contents) as log:
+        for _ in range(15):
+            log.print(STDOUT, 20_000)
+            log.take_all()
+        answer = excerpt.tail(log.reader(), STDOUT, 1, 10_000)
+        note = NOTE.match(answer.text)
+        assert note is not None
+        assert int(note[1]) == answer.left_out_bytes == 300_000 - len(answer.text[note.end() :])
+        assert note[2] == f"0-{answer.left_out_bytes}"
+
+
+def test_a_tail_that_reaches_over_a_gap_says_so(tmp_path: Path) -> None:
+    """The end of the head and what comes after the gap are not one line, and not all lines between them are there."""
+    with PipedLog(tmp_path / "log", 4096, contents=LINES) as log:
+        for _ in range(10):
+            log.print(STDOUT, 5000)
+            log.take_all()
+        answer = excerpt.tail(log.reader(), STDOUT, 1000, 1 << 20)
+        assert answer.dropped_bytes == log.printed[STDOUT] - log.reader().kept(STDOUT, 0, log.writer.end)
+        assert f"{answer.dropped_bytes} bytes dropped here" in answer.text
+
+
+def test_a_tail_that_stays_on_this_side_of_a_gap_does_not_mention_it(tmp_path: Path) -> None:
+    with PipedLog(tmp_path / "log", 4096, contents=LINES) as log:
+        for _ in range(10):
+            log.print(STDOUT, 5000)
+            log.take_all()
+        answer = excerpt.tail(log.reader(), STDOUT, 2, 1 << 20)
+        assert (answer.dropped_bytes, "bgjob" in answer.text) == (0, False)
+
+
+# -- cursors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cursor", "window"),
+    [
+        (None, Window(0, 100)),
+        ("0", Window(0, 100)),
+        ("40", Window(40, 100)),
+        ("100", Window(100, 100)),
+        ("5000", Window(100, 100)),
+        ("9" * 40, Window(100, 100)),
+        ("10-20", Window(10, 20)),
+        ("10-2000", Window(10, 100)),
+    ],
+)
+def test_a_cursor_is_a_window_of_the_log_as_it_is_now(cursor: str | None, window: Window) -> None:
+    assert excerpt.window(cursor, 100) == window
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "-", "-5", "5-", "1-2-3", "x", "1.5", "٣", " 5", "1e3", "0x10", "\0", "x" * 10_000]
+)
+def test_what_is_no_cursor_is_a_clear_error(cursor: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not a cursor") as caught:
+        excerpt.window(cursor, 100)
+    assert len(str(caught.value)) < 300

@@ -1,0 +1,190 @@
+"""Patterns are matched line by line, in time that grows only with the text; what is wrong is said with its place."""
+
+import subprocess
+import sys
+import time
+from mmap import mmap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bgjob.errors import InvalidArgument
+from bgjob.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
+
+TEXT = "one two\nthree four\r\n\nÄrger 5 (a+b)\n".encode()
+
+
+def matched(pattern: Pattern, data: bytes = TEXT) -> bytes | None:
+    span = pattern.find(data, 0, len(data))
+    return data[slice(*span)] if span else None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("two", b"two"),
+        ("t[a-z]+", b"two"),
+        ("^three", b"three"),
+        ("two$", b"two"),
+        ("four$", b"four\r"),
+        (r"\Athree", b"three"),
+        (r"two\z", b"two"),
+        ("w.*e", None),  # from one line to the next
+        (r"two\s+three", None),
+        ("two[^x]three", None),
+        ("(?s)two.three", None),
+        (r"[^\n]+", b"one two"),
+        ("Ä.ger", "Ärger".encode()),
+        (r"\pL+ \d", "Ärger 5".encode()),
+        ("(?i)THREE", b"three"),
+        (r"\$|five", None),
+        ("[$]|four", b"four"),
+    ],
+)
+def test_a_regular_expression_is_matched_line_by_line(pattern: str, expected: bytes | None) -> None:
+    assert matched(compile_pattern(pattern)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "ignore_case", "expected"),
+    [
+        ("(a+b)", False, b"(a+b)"),
+        ("TWO", False, None),
+        ("TWO", True, b"two"),
+        ("ärger", True, "Ärger".encode()),
+    ],
+)
+def test_literal_text_means_itself(text: str, ignore_case: bool, expected: bytes | None) -> None:
+    assert matched(compile_pattern(text, literal=True, ignore_case=ignore_case)) == expected
+
+
+def test_a_regular_expression_can_ignore_case_too() -> None:
+    assert matched(compile_pattern("TH.EE", ignore_case=True)) == b"three"
+
+
+def test_any_buffer_can_be_searched() -> None:
+    pattern = compile_pattern("b+")
+    with mmap(-1, 10) as mapped:
+        mapped.write(b"aabba")
+        assert pattern.find(mapped, 0, 10) == pattern.find(memoryview(b"aabba"), 0, 5) == (2, 4)
+        assert pattern.find(mapped, 5, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "data", "count"),
+    [
+        ("a", b"a a\nb\na", 2),
+        ("^$", b"\n\na\n\n", 3),
+        ("$", b"a\nb\n", 2),
+        ("$", b"a\nb", 2),
+        ("b*", b"a\n\nbb\n", 3),
+        ("a", b"", 0),
+    ],
+)
+def test_lines_are_counted_not_matches(pattern: str, data: bytes, count: int) -> None:
+    assert compile_pattern(pattern).count_lines(data, 0, len(data)) == count
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"ab", b"abab\n", b"ab\nab", b"\nab\n\nab ab\nba\n", b"b\na\n", b"ab\n\n"]
+)
+def test_lines_with_literal_text_are_counted_alike_in_every_way(data: bytes) -> None:
+    expected = sum(b"ab" in line for line in data.split(b"\n"))
+    for literal, ignore_case in [(True, False), (True, True), (False, False)]:
+        pattern = compile_pattern("ab", literal=literal, ignore_case=ignore_case)
+        assert pattern.count_lines(data, 0, len(data)) == expected
+
+
+@given(
+    lines=st.lists(
+        st.sampled_from([b"", b"a", b"b", b"ab", b"a\r", b"\xff", b"a\xffb", "éa".encode(), b"b a"])
+    ),
+    unfinished=st.booleans(),
+    pattern=st.sampled_from(["a", "^a", "a$", "b|^$", "a*", r"\ba", "[^a]", "(?i)B", "x", "^", r"\Qa"]),
+)
+def test_runs_of_lines_are_counted_as_each_line_would_be(
+    lines: list[bytes], unfinished: bool, pattern: str
+) -> None:
+    compiled = compile_pattern(pattern)
+    data = b"".join(line + b"\n" for line in lines) + b"ab" * unfinished
+    alone = [*lines, *[b"ab"] * unfinished]
+    expected = sum(compiled.find(line, 0, len(line)) is not None for line in alone)
+    assert compiled.count_lines(data, 0, len(data)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "complaint", "position", "hint"),
+    [
+        ("a(b", "missing )", 1, "literal"),
+        (r"\((b(c)", "missing )", 2, "literal"),
+        ("a)b", "unexpected )", 1, "literal"),
+        ("[a][b", "missing ]", 3, "literal"),
+        ("ab\\", "trailing \\", 2, "literal"),
+        ("*a", "no argument for repetition operator", 0, "literal"),
+        ("[z-a]", "invalid character class range 'z-a'", 1, ""),
+        ("[[:foo:]]", "'[:foo:]'", 1, ""),
+        ("é(?=x)", "'(?='", 1, "no look-ahead"),
+        ("a(?!x)", "'(?!'", 1, "no look-ahead"),
+        ("(?<=x)a", "'(?<='", 0, "no look-behind"),
+        ("(?<!x)a", "'(?<!'", 0, "no look-behind"),
+        (r"(a)\1", r"'\1'", 3, "no back-references"),
+        (r"\\1(a)\1", r"'\1'", 6, "no back-references"),
+        ("(?P=a)", "'(?P'", 0, "no back-references"),
+        ("(?>a)", "'(?>'", 0, "no atomic groups"),
+        ("a++", "'++'", 1, "possessive"),
+        (r"a\Z", r"'\Z'", 1, "$"),
+        ("(?x) a", "'(?x'", 0, "RE2 knows i, m, s"),
+        ("a{1001}", "'{1001}'", 1, "at most 1000"),
+        (r"a\nb", "a newline", 1, "line by line"),
+        ("a\nb", "a newline", 1, "line by line"),
+        (r"\Ca", r"\C", 0, "write ."),
+        ("a(?i-m:^b)", "(?i-m", 1, "ends of a line"),
+        ("a\udc80", "not valid Unicode", 1, ""),
+    ],
+)
+def test_what_is_wrong_with_a_pattern_is_said_with_its_place(
+    pattern: str, complaint: str, position: int, hint: str
+) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        compile_pattern(pattern)
+    message = str(refused.value)
+    assert complaint in message
+    assert f" at position {position}." in message
+    assert hint in message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("", "empty"),
+        ("a" * (PATTERN_MAX_BYTES + 1), "is the most"),
+        (r"\p{L}{900}", "too large"),
+        ("((a{100}){100}){100}", "at most 1000"),
+        ("(" * 4000, "missing"),
+    ],
+)
+def test_a_pattern_that_would_take_too_much_is_refused_in_few_words(pattern: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why) as refused:
+        compile_pattern(pattern)
+    assert len(str(refused.value)) < 300
+
+
+def test_literal_text_with_a_newline_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="line by line"):
+        compile_pattern("a\nb", literal=True)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(?:.*){20}=", "^(([a-z])+.)+[A-Z]([a-z])+$"]
+)
+def test_a_pattern_that_python_would_never_finish_is_done_at_once(pattern: str) -> None:
+    data = b"a" * (1 << 20) + b"!"
+    began = time.monotonic()
+    compile_pattern(pattern).find(data, 0, len(data))
+    assert time.monotonic() - began < 5
+
+
+def test_the_engine_is_loaded_only_when_a_pattern_is_made() -> None:
+    check = "import bgjob.patterns, bgjob.log_search, sys; sys.exit('re2' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
