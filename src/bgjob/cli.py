@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except JobNotFound:
-        sys.exit(f"bgjob: no job {_printable(options.id)!r}. bgjob ps shows those that exist.")
+        sys.exit(f"bgjob: Job {_printable(options.id)[:100]} not found. bgjob ps shows the ids that exist.")
     except BgjobError as error:
         sys.exit(f"bgjob: {error}")
     except KeyboardInterrupt:

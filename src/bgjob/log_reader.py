@@ -201,7 +201,18 @@ def _segments(directory: str) -> list[Segment]:
     except FileNotFoundError:
         return []
     found.sort(key=lambda segment: segment.start)
-    return found
+    return [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
+
+
+def _grown(directory: str, segment: Segment, next_one: Segment) -> Segment:
+    """It may have grown after we saw its size and before we saw the next one begin: then there is no gap."""
+    if segment.end == next_one.start:
+        return segment
+    try:
+        size = os.stat(f"{directory}/{segment_name(segment.start)}").st_size
+    except FileNotFoundError:
+        return segment
+    return Segment(segment.start, min(segment.start + size, next_one.start))
 
 
 def _mtime(directory: str, segments: list[Segment]) -> float:

@@ -84,13 +84,12 @@ def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
 
 _HOME = rb"\[(?:1;1|1|;)?H"
 _SGR = rb"(?:\x1b\[[0-9;]*m)*+"
-_SETTINGS = (
-    rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"  # what comes before the cursor is placed
-)
+_SETTINGS = rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"  # nothing is drawn by them
 _PAGE_EVENT = re.compile(
     rb"\x1b(?:(?P<reset>c)"
     rb"|(?P<clear>#8|" + _HOME + _SGR + rb"\x1b\[[02]?J|\[2J" + _SGR + rb"\x1b" + _HOME + rb")"
-    rb"|\[\?(?:(?P<blank>1049(?=h" + _SETTINGS + rb"\x1b\[[0-9;]*+H))|1049|1047|47)(?P<switch>[hl]))"
+    rb"|\[\?(?:(?P<saves>1049)|1047|47)"
+    rb"(?:(?P<leaves>l)|h(?:(?=(?P<places>" + _SETTINGS + rb"\x1b\[[0-9;]*+H))|)))"
 )
 _MODE_EVENT = re.compile(
     rb"\x1b(?:(?P<reset>c|\[!p)"
@@ -157,10 +156,12 @@ def _last_clear(window: bytes, is_alternate: bool) -> int:
             cleared = {False: event.start(), True: event.start()}
         elif event["clear"]:
             cleared[is_alternate] = event.start()
+        elif event["saves"] and bool(event["leaves"]) == is_alternate:
+            # blank when entered; but the cursor stays where it is on the main page, unless it is placed
+            cleared[True] = event.start() if event["places"] else cleared[False]
+            is_alternate = not is_alternate
         else:
-            is_alternate = event["switch"] == b"h"
-            if is_alternate and event["blank"]:
-                cleared[True] = event.start()
+            is_alternate = not event["leaves"]
     return cleared[is_alternate]
 
 

@@ -36,13 +36,14 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schema]:
         return {tool["name"]: tool for tool in client.tools()}
 
 
-@each_tool
+@pytest.mark.parametrize("name", sorted([*REFERENCE, "wait_for_job", "search_job_output"]))
 def test_the_schema_is_the_recorded_one(tools: dict[str, Schema], name: str) -> None:
     golden.check(SNAPSHOTS / f"{name}.json", json.dumps(tools[name], indent=2, sort_keys=True) + "\n")
 
 
 def test_every_recorded_schema_has_its_tool_and_there_are_no_others(tools: dict[str, Schema]) -> None:
-    assert sorted(tools) == sorted(REFERENCE) == sorted(file.stem for file in SNAPSHOTS.iterdir())
+    assert sorted(tools) == sorted(file.stem for file in SNAPSHOTS.iterdir())
+    assert tools.keys() >= REFERENCE.keys()
 
 
 def test_all_tools_together_cost_a_model_little(tools: dict[str, Schema]) -> None:

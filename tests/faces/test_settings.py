@@ -27,6 +27,7 @@ BAD_VALUES = {
     "MCP_BG_MAX_RESPONSE": "1GB",
     "MCP_BG_KEEP_DAYS": "a week",
     "MCP_BG_KEEP_JOBS": "1.5",
+    "MCP_BG_MAX_WAIT": "for ever",
     "MCP_BG_MAX_JBOS": "5",
 }
 ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {
@@ -158,6 +159,6 @@ class TestTheWorkplace:
     ) -> None:
         job_id = server.execute(f"head -c {size_bytes} /dev/zero")
         ended(job_id)
-        output = server.output(job_id)
+        output = server.output(job_id, raw=True)
         assert (output["stdout"] == "\0" * size_bytes) == whole
         assert ("stdout_left_out_bytes" in output) != whole

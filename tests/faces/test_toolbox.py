@@ -121,10 +121,9 @@ class TestTheSchemas:
                 "price": {"type": "number", "exclusiveMinimum": 0},
                 "colour": {"type": "string", "enum": ["red", "blue"]},
                 "extras": {"type": "object", "additionalProperties": {"type": "string"}},
-                "gift": {"type": "boolean", "default": False},
+                "gift": {"type": "boolean"},
             },
             "required": ["name"],
-            "additionalProperties": False,
         }
 
     def test_the_output_schema_is_the_answer_without_titles_nulls_and_references(self) -> None:

@@ -19,10 +19,10 @@ import os, sys
 from bgjob import api, cli
 
 quiet_look = api.Jobs.look
-def noisy_look(self, job_id):
+def noisy_look(self, job_id, **options):
     print("a stray print", flush=True)
     os.system("echo a stray child; cat")   # cat: nor may a child eat the client's messages
-    return quiet_look(self, job_id)
+    return quiet_look(self, job_id, **options)
 
 api.Jobs.look = noisy_look
 cli.main(["mcp"])

@@ -543,6 +543,8 @@ DRAWN = [
 @settings(max_examples=500, deadline=2000)
 @given(st.lists(st.sampled_from(DRAWN), max_size=30))
 @example([CLEAR, b"some text", LEAVE, ENTER])
+@example([b"some text", ENTER, LEAVE, b"\x1b[3;3H"])
+@example([b"some text", ENTER, b"\x1b[3;3H", LEAVE, ENTER])
 def test_the_end_of_any_drawing_shows_the_same_as_all_of_it(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     assert end_of_log(data, 0, [(0, 5, 10)]) == render([data], 5, 10)

@@ -59,15 +59,14 @@ class Reading(Looking):
         """Everything the job printed, in the order of the log; with `wait`, until it has ended."""
         at = told = 0
         while True:
-            ended = not isinstance(
-                self._store.load(job_id).state, Running
-            )  # asked first: then the log is whole
-            for chunk in self._reading(job_id, lambda log, at=at: list(_chunks(log, at))):  # type: ignore[misc]
-                yield chunk
-                at = chunk.end
-            if (ended or not wait) and at >= self._reading(job_id, lambda log: log.end):
+            ended = not isinstance(self._store.load(job_id).state, Running)  # first: then the log is whole
+            chunks = self._reading(job_id, lambda log, at=at: list(_chunks(log, at)))  # type: ignore[misc]
+            yield from chunks
+            if chunks:
+                at = chunks[-1].end
+            elif ended or not wait:
                 return
-            if wait and not ended:
+            else:
                 told = self._wait_beyond(job_id, max(at, told))  # a full disk may have swallowed what came
 
     def _wait_beyond(self, job_id: str, offset: int) -> int:
@@ -116,13 +115,15 @@ class Reading(Looking):
 
 
 def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:
-    """The next megabyte or so."""
+    """The next megabyte or so; bytes that are gone at the very end are a chunk of nothing."""
     at = start
     for piece in log.interleaved(start, log.end):
         yield Chunk(piece.stream, piece.data, piece.end, piece.start - at)
         at = piece.end
         if at - start > FOLLOW_BYTES:
             return
+    if at < log.end:
+        yield Chunk(STDOUT, b"", log.end, log.end - at)
 
 
 def _apart(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:

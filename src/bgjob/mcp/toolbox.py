@@ -93,6 +93,14 @@ class Entry(Generic[Door]):
             log.exception("Internal error in %s", self.tool.name)
             return failure(f"Internal error in {self.tool.name}; the server's log on stderr has the details.")
 
+    def answer_and_close(self, door: Door, given: Mapping[str, Any], caller: Caller | None) -> CallToolResult:
+        """In a thread, which may outlive the interest in its answer."""
+        try:
+            return self.answer(door, given, caller)
+        finally:
+            if caller:
+                caller.cancellation.close()
+
     def without_nulls(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """null is how many clients leave out an optional argument."""
         required = self.tool.input_schema.get("required", ())
@@ -137,13 +145,16 @@ class Toolbox(Generic[Door]):
             )
         if not entry.blocks:
             return entry.answer(door, given)
-        caller = Caller(progress)
+        caller = Caller(progress) if entry.wants_caller else None
         try:  # a cancelled call is let go of, never waited for; one that waits for a job is told, and ends
             return await anyio.to_thread.run_sync(
-                partial(entry.answer, door, given, caller), abandon_on_cancel=True, limiter=self._threads
+                partial(entry.answer_and_close, door, given, caller),
+                abandon_on_cancel=True,
+                limiter=self._threads,
             )
         finally:
-            caller.cancellation.cancel()
+            if caller:
+                caller.cancellation.cancel()
 
 
 def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:

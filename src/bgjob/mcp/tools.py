@@ -172,7 +172,7 @@ def search_job_output(
     after: Annotated[str | None, Field(description="ISO 8601, e.g. 2026-07-28T12:30:00Z")] = None,
     before: Annotated[str | None, Field(description="likewise")] = None,
     limit: Annotated[int, Field(ge=1, le=500)] = 20,
-    oldest_first: bool = False,
+    oldest_first: Annotated[bool, Field(description="default: newest")] = False,
 ) -> FoundLines:
     """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on gigabytes;
     changes nothing. Use get_job_output instead to read a match whole (since=its cursor), wait_for_job for a line

@@ -1,0 +1,152 @@
+"""Reading as a model does: within a budget, without noise, by search, and told what the job is doing."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob.api import Look
+from tests.conftest import Gate, Server, ToolError
+
+Ended = Callable[[str], Look]
+
+
+def test_a_budget_gives_head_and_tail_and_the_way_to_the_rest(server: Server, ended: Ended) -> None:
+    job_id = server.execute("seq 1 5000")
+    ended(job_id)
+    output = server.output(job_id, max_tokens=100)
+    assert len(output["stdout"]) < 700
+    assert output["stdout"].startswith("1\n2\n")
+    assert output["stdout"].endswith("\n5000\n")
+    cursor = re.search(r'since="([0-9-]+)"', output["stdout"])
+    assert cursor
+    rest = server.output(job_id, since=cursor[1], max_tokens=25_000)["stdout"]
+    assert "2500\n" in rest
+
+
+def test_noise_is_taken_out_and_raw_keeps_it(server: Server, ended: Ended) -> None:
+    job_id = server.execute(
+        r"printf '\033[31mred\033[0m\n'; for i in 10 50 100; do printf '\rdownload %s%%' $i; done; echo; "
+        r"for i in 1 2 3 4 5 6 7 8 9; do echo 'the same warning again'; done"
+    )
+    ended(job_id)
+    clean, raw = server.output(job_id)["stdout"], server.output(job_id, raw=True)["stdout"]
+    assert clean.splitlines()[:3] == ["red", "download 100%", "the same warning again"]
+    assert clean.count("the same warning") == 1
+    assert "8 more times" in clean
+    assert "\x1b[31m" in raw
+    assert raw.count("the same warning") == 9
+
+
+def test_the_interleaved_view_has_the_order_and_the_time(
+    server: Server, ended: Ended, tmp_path: Path
+) -> None:
+    gates = [Gate(tmp_path / name) for name in "ab"]
+    job_id = server.execute(f"echo one; {gates[0].pause}; echo two >&2; {gates[1].pause}; echo three")
+    for gate in gates:
+        gate.wait_until_reached()
+        gate.open()
+    ended(job_id)
+    output = server.output(job_id, view="interleaved")
+    lines = output["interleaved"].splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["out| one", "err| two", "out| three"]
+    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3} ", line) for line in lines)
+    assert (output["stdout"], output["stderr"]) == ("", "")
+    tail = server.call("tail_job_output", job_id=job_id, lines=1, view="interleaved")
+    assert tail["interleaved"].endswith("out| three\n")
+
+
+def test_two_readers_take_nothing_from_each_other(server: Server, ended: Ended) -> None:
+    job_id = server.execute("seq 1 100")
+    ended(job_id)
+    first = server.output(job_id)
+    assert server.output(job_id) == first
+    assert server.call("tail_job_output", job_id=job_id, lines=1, since=first["cursor"])["stdout"] == ""
+
+
+def search(server: Server, pattern: str, **options: Any) -> dict[str, Any]:
+    return server.call("search_job_output", pattern=pattern, **options)
+
+
+def test_lines_are_found_in_one_job_or_in_all(server: Server, ended: Ended) -> None:
+    one = server.execute("seq 1 1000 | sed 's/^/needle-a /'")
+    other = server.execute("echo before; echo 'needle-b here' >&2; echo after >&2; exit 1")
+    for job_id in (one, other):
+        ended(job_id)
+    found = search(server, r"needle-a 99\d$", job_ids=[one], limit=3)
+    assert found["count"] == 10
+    assert [match["line"] for match in found["matches"]] == ["needle-a 999", "needle-a 998", "needle-a 997"]
+    (match,) = search(server, "NEEDLE-B HERE".lower(), literal=True, stream="stderr", context_lines=1)[
+        "matches"
+    ]
+    assert (match["job_id"], match["line"], match["after"]) == (other, "needle-b here", ["after"])
+    assert server.output(other, since=match["cursor"])["stderr"] == "needle-b here\n"
+    oldest = search(server, "needle-a", job_ids=[one], limit=1, oldest_first=True)
+    assert oldest["matches"][0]["line"] == "needle-a 1"
+
+
+def test_a_bad_pattern_and_a_bad_time_are_clear_errors(server: Server) -> None:
+    with pytest.raises(ToolError, match=r"position|missing"):
+        search(server, "a(b")
+    with pytest.raises(ToolError, match="ISO 8601"):
+        search(server, "a", after="yesterday")
+
+
+def test_what_a_job_is_doing_is_told_on_request(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"sleep 1000 & {gate.reach}; read line")
+    gate.wait_until_reached()
+    activity = server.call("get_job_status", job_id=job_id, detail=True)["activity"]
+    assert activity["process_count"] >= 2
+    assert activity["memory_bytes"] > 0
+    assert activity["memory_kind"] in ("pss", "rss")
+    assert any("sleep 1000" in process["command"] for process in activity["tree"])
+    assert "activity" not in server.status(job_id)
+
+
+def test_a_dev_server_is_not_started_twice(server: Server) -> None:
+    first = server.call("execute_command", command="cat", name="the dev server", if_running="reuse")
+    second = server.call("execute_command", command="cat", name="the dev server", if_running="reuse")
+    assert second["job_id"] == first["job_id"]
+    assert second["reused"] is True
+    with pytest.raises(ToolError, match=first["job_id"]):
+        server.call("execute_command", command="cat", name="the dev server", if_running="refuse")
+    third = server.call("execute_command", command="cat", name="the dev server", if_running="restart")
+    assert third["job_id"] != first["job_id"]
+    assert server.status(first["job_id"])["status"] == "killed"
+    with pytest.raises(ToolError, match="needs a name"):
+        server.call("execute_command", command="cat", if_running="reuse")
+
+
+def test_of_many_callers_at_once_one_starts_it(server: Server) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def ensure(_: int) -> dict[str, Any]:
+        return server.call("execute_command", command="cat", name="only one", if_running="reuse")
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ensure, range(8)))
+    assert len({answer["job_id"] for answer in answers}) == 1
+    assert sum(not answer.get("reused") for answer in answers) == 1
+
+
+def test_a_job_whose_port_is_taken_is_told_by_which_job(server: Server, tmp_path: Path) -> None:
+    holder = server.execute(
+        'python3 -c \'import http.server as h; s = h.HTTPServer(("127.0.0.1", 0), h.BaseHTTPRequestHandler); '
+        "print(s.server_port, flush=True); s.serve_forever()'"
+    )
+    (job,) = server.call("wait_for_job", job_ids=[holder], pattern=r"^\d+$", timeout_s=30)["jobs"]
+    answer = server.call(
+        "execute_command",
+        command=f"python3 -m http.server --bind 127.0.0.1 {job['match']} 2>&1; exit 1",
+        wait_s=30,
+    )
+    assert answer["status"] == "failed"
+    # Python does not name the port in its message; a server that does is helped
+    other = server.call(
+        "execute_command",
+        command=f"echo 'listen EADDRINUSE: address already in use :::{job['match']}'; exit 1",
+        wait_s=20,
+    )
+    assert other["hint"] == f"Port {job['match']} is held by job {holder}."

@@ -1,0 +1,203 @@
+"""Waiting: one call instead of polling, for whatever a caller can name; it never touches the job."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob.api import Cancellation, Conditions, Jobs
+from tests.conftest import Gate, Server, StartServer, ToolError
+
+SERVER_ON_A_PORT = (
+    "import http.server, sys\n"
+    "server = http.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler)\n"
+    "print('serving on', server.server_port, flush=True); server.serve_forever()"
+)
+
+
+def wait(server: Server, *job_ids: str, **conditions: Any) -> dict[str, Any]:
+    return server.call("wait_for_job", job_ids=list(job_ids), **conditions)
+
+
+def test_a_wait_ends_with_the_job_and_brings_its_output(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"echo before; {gate.pause}; echo after; exit 3")
+    gate.wait_until_reached()
+    first = server.output(job_id)
+    threading.Thread(target=gate.open).start()
+    answer = wait(server, job_id, since=first["cursor"])
+    assert answer["met"]
+    (job,) = answer["jobs"]
+    assert (job["condition"], job["status"], job["exit_code"]) == ("exit", "failed", 3)
+    assert job["stdout"] == "after\n"
+
+
+def test_a_quick_command_needs_one_round_trip(server: Server) -> None:
+    answer = server.call("execute_command", command="echo hi; exit 2", wait_s=20)
+    assert (answer["status"], answer["exit_code"], answer["stdout"]) == ("failed", 2, "hi\n")
+
+
+def test_a_slow_command_is_still_running_after_its_wait(server: Server) -> None:
+    answer = server.call("execute_command", command="echo started; sleep 1000", wait_s=0.3)
+    assert (answer["status"], answer["stdout"]) == ("running", "started\n")
+    assert "exit_code" not in answer
+
+
+def test_a_pattern_is_found_in_what_comes_and_in_what_was_there(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"echo starting; {gate.pause}; echo 'server ready in 12 ms'; cat")
+    gate.wait_until_reached()
+    threading.Thread(target=gate.open).start()
+    (job,) = wait(server, job_id, pattern=r"ready in \d+ ms")["jobs"]
+    assert (job["condition"], job["match"], job["status"]) == ("pattern", "server ready in 12 ms", "running")
+    (again,) = wait(server, job_id, pattern="ready", timeout_s=5)["jobs"]
+    assert again["condition"] == "pattern"
+    later = wait(server, job_id, pattern="ready", since=job["cursor"], timeout_s=0.1)
+    assert later["met"] is False
+
+
+def test_a_prompt_without_a_newline_is_matched_too(server: Server) -> None:
+    job_id = server.execute("printf 'Continue? [y/n] '; cat")
+    (job,) = wait(server, job_id, pattern=r"\[y/n\]")["jobs"]
+    assert job["match"] == "Continue? [y/n] "
+
+
+def test_a_line_that_comes_in_pieces_is_matched_whole(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"printf 'build suc'; {gate.pause}; echo ceeded; cat")
+    gate.wait_until_reached()
+    threading.Timer(0.1, gate.open).start()
+    (job,) = wait(server, job_id, pattern="build succeeded", timeout_s=20)["jobs"]
+    assert job["match"] == "build succeeded"
+
+
+def test_a_stop_pattern_ends_the_wait_as_a_failure(server: Server) -> None:
+    job_id = server.execute("echo 'error: no such module'; echo ready; cat")
+    (job,) = wait(server, job_id, pattern="ready", stop_pattern="^error")["jobs"]
+    assert (job["condition"], job["match"]) == ("stop_pattern", "error: no such module")
+
+
+def test_literal_text_and_one_stream_only(server: Server) -> None:
+    job_id = server.execute("echo 'a.b (c)' >&2; cat")
+    (job,) = wait(server, job_id, pattern="a.b (c)", literal=True, stream="stderr")["jobs"]
+    assert job["condition"] == "pattern"
+    assert not wait(server, job_id, pattern="a.b (c)", literal=True, stream="stdout", timeout_s=0.1)["met"]
+
+
+def test_a_port_that_a_process_of_the_job_listens_on(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "serve.py"
+    script.write_text(SERVER_ON_A_PORT)
+    job_id = server.execute(f"python3 {script}")
+    (job,) = wait(server, job_id, port=0, timeout_s=30)["jobs"]
+    assert job["condition"] == "port"
+    port = int(job["match"])
+    assert wait(server, job_id, port=port)["jobs"][0]["match"] == str(port)
+    assert f"serving on {port}" in wait(server, job_id, pattern="serving on")["jobs"][0]["stdout"]
+
+
+def test_silence_is_a_condition(server: Server) -> None:
+    job_id = server.execute("echo one; sleep 0.2; echo two; cat")
+    (job,) = wait(server, job_id, silence_s=0.6, timeout_s=20)["jobs"]
+    assert (job["condition"], job["stdout"]) == ("silence", "one\ntwo\n")
+
+
+def test_a_job_that_waits_for_input_is_seen_with_its_prompt(server: Server) -> None:
+    job_id = server.execute("printf 'Your name: '; read name; echo hello $name; cat > /dev/null")
+    (job,) = wait(server, job_id, for_input=True, timeout_s=20)["jobs"]
+    assert (job["condition"], job["prompt"]) == ("input", "Your name:")
+    status = server.status(job_id)
+    assert (status["waits_for_input"], status["prompt"]) == ("yes", "Your name:")
+    listed = {each["job_id"]: each for each in server.call("list_jobs", status="running")["jobs"]}
+    assert listed[job_id]["waits_for_input"] is True
+
+
+def test_a_job_that_is_busy_does_not_wait_for_input(server: Server) -> None:
+    job_id = server.execute("sleep 1000")
+    assert not wait(server, job_id, for_input=True, timeout_s=0.3)["met"]
+    assert server.status(job_id)["waits_for_input"] == "no"
+
+
+def test_the_first_of_several_jobs_or_all_of_them(server: Server, gate: Gate) -> None:
+    quick, slow = server.execute("exit 4"), server.execute(f"{gate.pause}; exit 5")
+    gate.wait_until_reached()
+    first = wait(server, quick, slow)
+    assert [job.get("condition") for job in first["jobs"]] == ["exit", None]
+    assert not wait(server, quick, slow, mode="all", timeout_s=0.2)["met"]
+    gate.open()
+    both = wait(server, quick, slow, mode="all")
+    assert [job["exit_code"] for job in both["jobs"]] == [4, 5]
+
+
+def test_a_time_out_is_no_error_and_says_where_to_go_on(server: Server) -> None:
+    job_id = server.execute("echo so far; cat")
+    server.call("interact_with_job", job_id=job_id, input="x")
+    answer = wait(server, job_id, timeout_s=0.05)
+    (job,) = answer["jobs"]
+    assert (answer["met"], job["status"], job["stdout"]) == (False, "running", "so far\nx\n")
+    assert wait(server, job_id, since=job["cursor"], timeout_s=0.05)["jobs"][0]["stdout"] == ""
+
+
+def test_a_wait_holds_no_longer_than_the_setting(start_server: StartServer) -> None:
+    server = start_server(MCP_BG_MAX_WAIT="0.3")
+    job_id = server.execute("sleep 1000")
+    began = time.monotonic()
+    assert not wait(server, job_id, timeout_s=3600)["met"]
+    assert time.monotonic() - began < 5
+
+
+def test_a_lost_shim_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
+    from bgjob import processes
+
+    job_id = jobs.execute(f"{gate.reach}; sleep 1000").id
+    gate.wait_until_reached()
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    threading.Timer(0.1, processes.send, (run.shim_pid, 9)).start()
+    (waited,) = jobs.wait([job_id], Conditions(), timeout_s=20)
+    assert waited.met is not None
+    assert waited.met.condition == "exit"
+    processes.kill_marked(job_id)
+
+
+def test_a_cancelled_wait_is_gone_and_the_job_is_not(jobs: Jobs) -> None:
+    """Its thread, its sockets: nothing of it is left."""
+    job_id = jobs.execute("cat").id
+    cancellation = Cancellation()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    waiting = threading.Thread(
+        target=jobs.wait,
+        args=([job_id], Conditions()),
+        kwargs={"timeout_s": 40, "cancellation": cancellation},
+    )
+    waiting.start()
+    cancellation.cancel()
+    waiting.join(1)
+    assert not waiting.is_alive()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    cancellation.close()
+    assert jobs.look(job_id).descendants >= 1
+
+
+def test_progress_is_told_with_the_last_line(jobs: Jobs) -> None:
+    job_id = jobs.execute("echo compiling; cat", name="build").id
+    told: list[tuple[float, str]] = []
+    jobs.wait([job_id], Conditions(), timeout_s=1.3, tell=lambda passed, news: told.append((passed, news)))
+    assert len(told) == 1
+    assert told[0][1] == "build: compiling"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"job_ids": []}, "1 to 100"),
+        ({"job_ids": ["nope"]}, "Job nope not found"),
+        ({"pattern": "(unclosed"}, "pattern"),
+        ({"pattern": r"(a)\1"}, "back-reference"),
+        ({"port": 70000}, "port"),
+        ({"since": "not a cursor"}, "cursor"),
+        ({"mode": "some"}, "any, all"),
+    ],
+)
+def test_a_bad_wait_is_a_clear_error(server: Server, arguments: dict[str, Any], words: str) -> None:
+    job_id = server.execute("true")
+    with pytest.raises(ToolError, match=words):
+        server.call("wait_for_job", **{"job_ids": [job_id], **arguments})
