@@ -209,7 +209,7 @@ class TestComplaints:
             ({"colour": "pink"}, 'Invalid argument colour="pink": give one of red, blue.'),
             ({"extras": "bell"}, 'Invalid argument extras="bell": give an object, each value text.'),
             ({"extras": {"bell": []}}, "Invalid argument extras.bell=[]: give an object, each value text."),
-            ({"gift": "perhaps"}, 'Invalid argument gift="perhaps": give true or false (default false).'),
+            ({"gift": "perhaps"}, 'Invalid argument gift="perhaps": give true or false.'),
             ({"name": None}, "Invalid argument name=null: give text."),
             ({"size": 5}, "Unknown argument size: buy_bike takes name, gears, price, colour, extras, gift."),
         ],

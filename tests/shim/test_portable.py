@@ -1,4 +1,4 @@
-"""A system without splice, waitid, memfd, pidfd, prctl and /proc: jobs run all the same, with the promises that are left."""
+"""A system without splice, waitid, memfd, pidfd and prctl: jobs run all the same, with the promises that are left."""
 
 import contextlib
 import os

@@ -112,6 +112,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         max_response_bytes=100 * 1024,
         keep_days=7.0,
         keep_jobs=1000,
+        max_wait_s=45.0,
     )
 
 
