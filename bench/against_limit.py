@@ -124,4 +124,4 @@ def _memory_beside_jobs(lab: Lab, side: Side) -> tuple[float, int]:
 
 def _is_job(process: processes.Process) -> bool:
     argv = process.argv()
-    return argv == IDLE.split() or argv[1:] == ["-c", IDLE]
+    return argv == IDLE.split() or argv[-1:] == [IDLE]

@@ -242,7 +242,7 @@ def _exit_ms(server: Server) -> float:
     gate = server.home / f"gate-{time.perf_counter_ns()}"
     os.mkfifo(gate)
     job_id = execute(server, f"cat {gate}")
-    held = _open_when_read(gate)
+    held = open_when_read(gate)
     time.sleep(0.02)
     began = time.perf_counter()
     os.close(held)
@@ -253,7 +253,7 @@ def _exit_ms(server: Server) -> float:
     return took_s * 1000
 
 
-def _open_when_read(fifo: Path, within_s: float = 10.0) -> int:
+def open_when_read(fifo: Path, within_s: float = 10.0) -> int:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

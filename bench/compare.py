@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import against_limit, against_reference, environments, processes
+from bench import against_limit, against_reference, beyond_reference, environments, processes
 from bench.client import BenchError
 from bench.lab import OURS, REFERENCE, Lab, Side
 from bench.report import Result, markdown, merged
@@ -27,6 +27,8 @@ MEASURES: dict[str, Callable[[Lab], Result]] = {
         against_reference.interact_with_job,
         against_reference.exit_to_visible,
         against_reference.kill_job,
+        beyond_reference.wait_for_job,
+        beyond_reference.screen,
         against_limit.output,
         against_limit.memory,
     ]
