@@ -26,7 +26,7 @@ from bench.report import Goal, Result, Row, Samples, ours_at_most, ratio_at_most
 MB = 1_000_000
 # as the reference counts: 1 MB is 1024 * 1024, and it keeps one line for every 100 bytes, whatever its length
 KEEP_100_MB = str(100 * 1024 * 1024)
-LINE = "x" * 99
+LINE_BYTES = 100
 TREE_SIZE = 10
 BURST = 50
 
@@ -161,7 +161,7 @@ def tail_job_output(lab: Lab) -> Result:
 
 
 def _printing(size_bytes: int) -> str:
-    return f"sh -c 'yes {LINE} | head -c {size_bytes}'"
+    return f"sh -c 'seq -f %0{LINE_BYTES - 1}.0f {size_bytes // LINE_BYTES}'"
 
 
 def _fill_100_mb(server: Server) -> float:
@@ -173,7 +173,7 @@ def _fill_100_mb(server: Server) -> float:
 def _tail_ms(server: Server, job_id: str) -> float:
     lines = server.call("tail_job_output", job_id=job_id, lines=50)["stdout"].split()
     took_s = server.last_s
-    if lines != [LINE] * 50:
+    if len(lines) != 50 or int(lines[-1]) - int(lines[0]) != 49:
         raise BenchError(f"{server.name}: the tail is not the last 50 lines")
     return took_s * 1000
 

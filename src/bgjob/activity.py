@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bgjob.processes import LINUX
+from bgjob.processes import LINUX, read_if_there
 
 MemoryKind = Literal["pss", "rss"]
 
@@ -100,7 +100,7 @@ class _Stat:
 
     @classmethod
     def of(cls, pid: int) -> "_Stat | None":
-        if not (line := _read(f"/proc/{pid}/stat")):
+        if not (line := read_if_there(f"/proc/{pid}/stat")):
             return None
         start, _, rest = line.rpartition(b") ")
         fields = rest.split()  # proc(5) counts from 1 and from the pid: its field n is n - 3 here
@@ -116,7 +116,12 @@ class _Stat:
 
 
 def _command(record: _Stat) -> str:
-    words = (_read(f"/proc/{record.pid}/cmdline") or b"").rstrip(b"\0").decode(errors="replace").split("\0")
+    words = (
+        (read_if_there(f"/proc/{record.pid}/cmdline") or b"")
+        .rstrip(b"\0")
+        .decode(errors="replace")
+        .split("\0")
+    )
     line = " ".join(words) or f"[{record.name}]"
     line = "".join(character if character.isprintable() else " " for character in line[: COMMAND_LENGTH + 1])
     return line if len(line) <= COMMAND_LENGTH else line[: COMMAND_LENGTH - 1] + "…"
@@ -134,7 +139,7 @@ def _memory(records: Sequence[_Stat]) -> tuple[int | None, MemoryKind | None]:
 def _pss_bytes(record: _Stat) -> int | None:
     if not record.rss_bytes:
         return 0  # dead: it has no memory to be asked about
-    for line in (_read(f"/proc/{record.pid}/smaps_rollup") or b"").splitlines():
+    for line in (read_if_there(f"/proc/{record.pid}/smaps_rollup") or b"").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
     return None
@@ -144,7 +149,7 @@ def _transferred(pids: Sequence[int]) -> tuple[int | None, int | None]:
     """None as soon as one of them does not tell: a sum without it would look like an answer."""
     read = written = 0
     for pid in pids:
-        counts = dict(line.split(b": ") for line in (_read(f"/proc/{pid}/io") or b"").splitlines())
+        counts = dict(line.split(b": ") for line in (read_if_there(f"/proc/{pid}/io") or b"").splitlines())
         if not counts and _exists(pid):
             return None, None
         read += int(counts.get(b"rchar", 0))
@@ -278,16 +283,3 @@ def _address(family: socket.AddressFamily, words: bytes) -> str:
     if sys.byteorder == "little":
         words = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
     return socket.inet_ntop(family, words)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)

@@ -38,22 +38,24 @@ else:
 
 def boot_id() -> str | None:
     """Changes with every boot; None where the system has none."""
-    known = _read("/proc/sys/kernel/random/boot_id")
+    known = read_if_there("/proc/sys/kernel/random/boot_id")
     return known.decode().strip() if known else None
 
 
-def _read(path: str) -> bytes | None:
-    """A small file of /proc: without the layers of open(), which cost more than the kernel does."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
+def read(path: str) -> bytes:
+    """A small file of /proc, whole: without the layers of open(), which cost more than the kernel does."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
-    except OSError:
-        return None  # gone meanwhile
     finally:
         os.close(fd)
+
+
+def read_if_there(path: str) -> bytes | None:
+    try:
+        return read(path)
+    except OSError:
+        return None  # the process is gone, or somebody else's
 
 
 def descendants(root: int) -> list[int]:
@@ -73,7 +75,7 @@ def _children(pid: int) -> list[int]:
     kids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            kids += map(int, (_read(f"/proc/{pid}/task/{thread}/children") or b"").split())
+            kids += map(int, (read_if_there(f"/proc/{pid}/task/{thread}/children") or b"").split())
     except OSError:
         pass  # gone meanwhile: its children are somebody else's by now
     return kids
@@ -97,7 +99,7 @@ def alive(pids: list[int]) -> list[int]:
 def _state(pid: int) -> str | None:
     if not LINUX:
         return "R"
-    line = _read(f"/proc/{pid}/stat")
+    line = read_if_there(f"/proc/{pid}/stat")
     return line.rpartition(b") ")[2][:1].decode() if line else None
 
 
@@ -120,13 +122,13 @@ def marked(job_id: str) -> list[int]:
 
 
 def _carries(pid: int, mark: bytes) -> bool:
-    return mark in (_read(f"/proc/{pid}/environ") or b"").split(b"\0")
+    return mark in (read_if_there(f"/proc/{pid}/environ") or b"").split(b"\0")
 
 
 def job_of(pid: int) -> str | None:
     """The job that a process belongs to, by the mark in its environment."""
     prefix = f"{JOB_ID_VARIABLE}=".encode()
-    for entry in (_read(f"/proc/{pid}/environ") or b"").split(b"\0"):
+    for entry in (read_if_there(f"/proc/{pid}/environ") or b"").split(b"\0"):
         if entry.startswith(prefix):
             return entry[len(prefix) :].decode(errors="replace")
     return None

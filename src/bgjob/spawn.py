@@ -56,11 +56,6 @@ class Spawner:
         self._requests: socket.socket | None = None
         self._mutex = threading.Lock()
 
-    def warm_up(self) -> None:
-        """Have the zygote ready before the first job needs it."""
-        with self._mutex:
-            self._connected()
-
     def close(self) -> None:
         """The zygote ends with its socket; the shims it made go on."""
         if self._requests is not None:

@@ -15,6 +15,8 @@ import os
 import stat
 import struct
 
+from bgjob.processes import read
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -156,13 +158,13 @@ class _OtherNumbers(Exception):
 def _calls() -> Mapping[int, Call] | None:
     """The numbers of the calls on this machine. Reading this file, we see ourselves in read()."""
     try:
-        return TABLE_WITH_READ_AS.get(int(_read("/proc/thread-self/syscall").split()[0]))
+        return TABLE_WITH_READ_AS.get(int(read("/proc/thread-self/syscall").split()[0]))
     except (OSError, ValueError, IndexError):
         return None
 
 
 def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -> Verdict:
-    line = _read(f"{task}/syscall")
+    line = read(f"{task}/syscall")
     fields = line.split()
     if len(fields) < 9:  # "running", or asleep outside of any call
         return "no"
@@ -175,7 +177,7 @@ def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -
     if call is None:
         return "no"
     verdict = _verdict_on_call(process, task, stdin, call, arguments)
-    is_unmoved = _is_asleep(task) and _read(f"{task}/syscall") == line
+    is_unmoved = _is_asleep(task) and read(f"{task}/syscall") == line
     return verdict if is_unmoved else "no"
 
 
@@ -225,7 +227,7 @@ def _epoll_targets(process: str, fd: int, stdin: Input) -> Iterable[int]:
     """What an epoll watches for input, without what cannot be ours: a server may have thousands."""
     wanted = b"ino:%x " % stdin.inode[1]
     own = b""  # all anonymous files, other epolls among them, have one inode
-    for line in _read(f"{process}/fdinfo/{fd}").splitlines():
+    for line in read(f"{process}/fdinfo/{fd}").splitlines():
         if line.startswith(b"ino:"):
             own = b"ino:%x " % int(line[4:])
         if not line.startswith(b"tfd:"):
@@ -314,7 +316,7 @@ def _epolls(process: str) -> list[int]:
 
 
 def _wait_channel(task: str) -> str:
-    return _read(f"{task}/wchan").decode()
+    return read(f"{task}/wchan").decode()
 
 
 def _is_asleep(task: str) -> bool:
@@ -324,12 +326,4 @@ def _is_asleep(task: str) -> bool:
 
 def _stat_fields(task: str) -> list[bytes]:
     """From the state on: state, parent, group, session, terminal, ..."""
-    return _read(f"{task}/stat").rpartition(b") ")[2].split()
-
-
-def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
-    finally:
-        os.close(fd)
+    return read(f"{task}/stat").rpartition(b") ")[2].split()

@@ -179,3 +179,17 @@ class TestManyCalls:
         for _ in jobs.follow(job_id, wait=True):
             pass
         assert server.status(job_id)["signal"] == "SIGKILL"
+
+
+def test_a_wait_tells_its_progress_every_second(portal: BlockingPortal, server: Server) -> None:
+    """So that a host which counts progress as a sign of life does not give up."""
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    job_id = server.execute("echo compiling; cat", name="build")
+    arguments = {"job_ids": [job_id], "timeout_s": 2.4}
+    portal.call(lambda: server.client.call_tool("wait_for_job", arguments, progress_callback=note))
+    assert [round(passed) for passed, _ in told] == [1, 2]
+    assert {message for _, message in told} == {"build: compiling"}

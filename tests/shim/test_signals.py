@@ -99,7 +99,6 @@ from bgjob.api import open_jobs
 jobs = open_jobs(os.environ, many=sys.argv[2] == "zygote")
 limit = getattr(resource, f"RLIMIT_{sys.argv[3]}")
 resource.setrlimit(limit, (int(sys.argv[4]), resource.getrlimit(limit)[1]))
-jobs.warm_up()
 print(jobs.execute(sys.argv[1]).id)
 """
 

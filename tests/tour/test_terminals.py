@@ -76,7 +76,7 @@ def test_text_can_go_without_its_newline(server: Server) -> None:
 def test_a_resize_reaches_the_job_and_its_screen(server: Server, gate: Gate) -> None:
     job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done")
     gate.wait_until_reached()
-    press(server, job_id, "", rows=40, cols=120)
+    assert press(server, job_id, "", rows=40, cols=120)["accepted_bytes"] == 0
     assert "40 120" in wait_for_screen(server, job_id, "40 120")
 
 
@@ -167,6 +167,16 @@ def test_a_job_without_a_terminal_says_so(server: Server) -> None:
         screen(server, job_id)
     with pytest.raises(ToolError, match="no terminal to resize"):
         press(server, job_id, "", rows=10, cols=10)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(0, 80), (24, -1), (100_000, 80)])
+def test_a_size_that_no_terminal_has_is_a_clear_error(server: Server, rows: int, cols: int) -> None:
+    with pytest.raises(ToolError, match="Accepted: 1 to 500 rows"):
+        start(server, "true", rows=rows, cols=cols)
+    job_id = start(server, "cat")
+    if rows and cols:
+        with pytest.raises(ToolError, match="Accepted: 1 to 500 rows"):
+            press(server, job_id, "", rows=rows, cols=cols)
 
 
 def test_an_unknown_key_is_named_with_the_closest_known(server: Server) -> None:

@@ -18,9 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from bgjob import screen
+from bgjob import screen, terminal
 from bgjob.keys import keys_to_bytes
-from bgjob.screen import REPLAY_BYTES, Screen, Terminal, end_of_log, modes_in, render, starting_point
+from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
+from bgjob.terminal import Screen, Terminal
 
 ROWS, COLUMNS = 24, 80
 CLEAR = b"\x1b[H\x1b[2J"
@@ -336,7 +337,7 @@ def test_the_title_is_the_last_one_given() -> None:
 
 
 def test_a_title_is_of_bounded_length() -> None:
-    assert len(render([b"\x1b]2;" + b"x" * 100_000 + b"\x07"], 5, 10).title) == screen.LONGEST_TITLE
+    assert len(render([b"\x1b]2;" + b"x" * 100_000 + b"\x07"], 5, 10).title) == terminal.LONGEST_TITLE
 
 
 def test_each_page_keeps_its_own_cursor() -> None:

@@ -24,23 +24,19 @@ class Door:
         own = own_variables(environ)
         self._environment = {name: value for name, value in environ.items() if name not in own}
 
-    def warm_up(self) -> None:
-        """Get ready for a first job before it comes."""
-        self._spawner.warm_up()
-
     def close(self) -> None:
         self._spawner.close()
 
-    def _reading(self, job_id: str, read: Callable[[LogReader], Answer]) -> Answer:
+    def _reading(self, job: Job, read: Callable[[LogReader], Answer]) -> Answer:
         for _ in range(READ_TRIES):
             with contextlib.suppress(Rotated):
-                return read(self._log(job_id))
-        raise NotSteerable(job_id, "its output is replaced faster than it can be read")
+                return read(self._log(job))
+        raise NotSteerable(job.id, "its output is replaced faster than it can be read")
 
-    def _log(self, job_id: str) -> LogReader:
-        state = self._store.load(job_id).state
+    def _log(self, job: Job) -> LogReader:
+        state = job.state
         printed = (state.stdout_bytes, state.stderr_bytes) if isinstance(state, Ended) else (0, 0)
-        return LogReader(self._store.log_directory(job_id), printed)
+        return LogReader(self._store.log_directory(job.id), printed)
 
     def _processes(self, job: Job) -> Sequence[int]:
         if isinstance(job.state, Lost):

@@ -1,6 +1,7 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
 import time
+from collections.abc import Sequence
 
 from bgjob import activity, processes, waiting
 from bgjob.api.answers import InputWord, Look, Page
@@ -24,11 +25,11 @@ class Looking(Door):
     def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
         if not isinstance(job.state, Running):
-            output_bytes = self._reading(job_id, lambda log: log.end)
+            output_bytes = self._reading(job, lambda log: log.end)
             return Look(job, output_bytes, len(self._processes(job)), hint=self._hint(job))
         tree = self._processes(job)
-        waits = self._waits_for_input(job)
-        output_bytes, written_at, prompt = self._reading(job_id, lambda log: _facts(log, waits))
+        waits = self._waits_for_input(job, tree)
+        output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
         began = job.run.started_at if job.run else job.spec.created_at
         return Look(
             job,
@@ -71,11 +72,12 @@ class Looking(Door):
                 return job
         raise JobNotFound(prefix)
 
-    def _waits_for_input(self, job: Job) -> InputWord | None:
+    def _waits_for_input(self, job: Job, tree: Sequence[int] | None = None) -> InputWord | None:
         """By our own look where the kernel lets us, else by that of the job's shim, its ancestor."""
         if not isinstance(job.state, Running) or job.run is None:
             return None
-        own = waiting.waits_for_input(processes.descendants(job.run.shim_pid), waiting.input_of(job.run.pid))
+        pids = self._processes(job) if tree is None else tree
+        own = waiting.waits_for_input(pids, waiting.input_of(job.run.pid))
         if own.answer != "unknown":
             return own.answer
         try:
@@ -89,7 +91,7 @@ class Looking(Door):
         """A server that died because its port is taken is told by whom."""
         if not isinstance(job.state, Exited) or job.state.code == 0:
             return None
-        words = self._reading(job.id, lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
+        words = self._reading(job, lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
         port = port_in_use(words.decode("utf-8", "replace"))
         holder = activity.port_holder(port) if port else None
         if port is None or holder is None:

@@ -42,7 +42,7 @@ class Reading(Looking):
         job, shown = self._store.load(job_id), shown or Shown()
         if shown.view == "screen":
             return self._picture(job)
-        return self._reading(job_id, lambda log: self._window(log, since, job, shown))
+        return self._reading(job, lambda log: self._window(log, since, job, shown))
 
     def tail(
         self, job_id: str, lines: int = 50, shown: Shown | None = None, since: str | None = None
@@ -52,15 +52,16 @@ class Reading(Looking):
         if shown.view == "screen":
             return self._picture(job)
         return self._reading(
-            job_id, lambda log: self._last(log, lines, shown, excerpt.window(since, log.end).start)
+            job, lambda log: self._last(log, lines, shown, excerpt.window(since, log.end).start)
         )
 
     def follow(self, job_id: str, wait: bool) -> Iterator[Chunk]:
         """Everything the job printed, in the order of the log; with `wait`, until it has ended."""
         at = told = 0
         while True:
-            ended = not isinstance(self._store.load(job_id).state, Running)  # first: then the log is whole
-            chunks = self._reading(job_id, lambda log, at=at: list(_chunks(log, at)))  # type: ignore[misc]
+            job = self._store.load(job_id)  # before its log: what has ended has a whole one
+            ended = not isinstance(job.state, Running)
+            chunks = self._reading(job, lambda log, at=at: list(_chunks(log, at)))  # type: ignore[misc]
             yield from chunks
             if chunks:
                 at = chunks[-1].end
@@ -111,7 +112,7 @@ class Reading(Looking):
             )
             return Output("", "", str(log.end), picture=picture)
 
-        return self._reading(job.id, draw)
+        return self._reading(job, draw)
 
 
 def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:

@@ -40,7 +40,7 @@ class Searching(Reading):
         count, searched, complete = 0, 0, True
         for job in self._searched_jobs(job_ids, oldest_first):
             found = log_search.search(
-                self._log(job.id),
+                self._log(job),
                 compiled,
                 limit=max(1, limit - len(matches)),
                 newest_first=not oldest_first,

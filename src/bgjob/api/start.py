@@ -17,6 +17,7 @@ from bgjob.store import run_from
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
+MOST_ROWS, MOST_COLS = 500, 1000
 
 
 class Starting(Door):
@@ -36,6 +37,7 @@ class Starting(Door):
         self._check_policy(command, cwd, env)
         if timeout_s is not None and not 0 < timeout_s < float("inf"):
             raise InvalidArgument(f"timeout_s={timeout_s} is not a time. Accepted: seconds, more than 0.")
+        check_size(rows, cols)
         if name is not None and not 0 < len(name) <= NAME_MAX_CHARACTERS:
             raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
         spec = Spec(
@@ -81,6 +83,13 @@ class Starting(Door):
             self._store.make_durable(new)  # while the child is being exec'd
             run = run_from(start.finish())
         return Job(spec, Running(run), run) if run else self._store.load(spec.id)
+
+
+def check_size(rows: int, cols: int) -> None:
+    if not (1 <= rows <= MOST_ROWS and 1 <= cols <= MOST_COLS):
+        raise InvalidArgument(
+            f"A terminal of {rows} rows and {cols} cols. Accepted: 1 to {MOST_ROWS} rows, 1 to {MOST_COLS} cols."
+        )
 
 
 def _shell(name: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bgjob import processes
 from bgjob.api.answers import Interaction, Kill, KillWord
 from bgjob.api.read import Reading, Shown
+from bgjob.api.start import check_size
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
 from bgjob.job import Job, Lost, Running
@@ -47,7 +48,7 @@ class Steering(Reading):
         job = self._store.load(job_id)
         if not isinstance(job.state, Running):
             raise NotRunning(job_id)
-        data = self._bytes_of(typed, job)
+        data = b"" if resize and typed == Typed() else self._bytes_of(typed, job)
         try:
             with Line(self._store.control_path(job_id)) as shim:
                 if resize:
@@ -84,11 +85,12 @@ class Steering(Reading):
             window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
             return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
 
-        return job.spec.pty and self._reading(job.id, last_switch)
+        return job.spec.pty and self._reading(job, last_switch)
 
     def _resize(self, shim: Line, job: Job, rows: int, cols: int) -> None:
         if not job.spec.pty:
             raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
+        check_size(rows, cols)
         shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
 
     def _feed(

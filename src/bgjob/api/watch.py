@@ -55,9 +55,7 @@ class Watch:
     def check(self) -> None:
         """Sets `met` when something has come true."""
         self.job = self._door._store.load(self.job_id)  # before its log: what has ended has a whole one
-        self.met = (
-            self._door._reading(self.job_id, self._in_output) or self._at_end() or self._in_the_kernel()
-        )
+        self.met = self._door._reading(self.job, self._in_output) or self._at_end() or self._in_the_kernel()
 
     def _in_output(self, log: LogReader) -> Met | None:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]

@@ -3,7 +3,6 @@
 import logging
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 
 from mcp.server.caching import CacheHint
@@ -18,10 +17,12 @@ from bgjob.mcp import stdio
 from bgjob.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
-Shell commands as background jobs that outlive this server. execute_command starts one and answers at once; \
-get_job_status tells how it stands, tail_job_output what it printed last, get_job_output all of it; \
-interact_with_job answers its prompts; kill_job ends it with everything it started. list_jobs finds the \
-jobs of earlier sessions. Jobs do not end with the session: kill_job what is no longer needed."""
+Shell commands as background jobs that outlive this server. execute_command starts one; with wait_s a quick command \
+needs only that call. Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent \
+or waits for input. Every answer has a cursor: pass it as since to read only what is new; max_tokens bounds an answer, \
+search_job_output finds a line. interact_with_job answers prompts; start editors, REPLs and menus with pty=true and \
+look at view=screen. name with if_running=reuse gives one dev server instead of two. kill_job ends a job with all it \
+started; list_jobs finds the jobs of earlier sessions: kill_job what is no longer needed."""
 
 AN_HOUR = CacheHint(ttl_ms=3_600_000, scope="public")
 
@@ -36,7 +37,6 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
-    threading.Thread(target=jobs.warm_up, name="warm-up", daemon=True).start()
     stdio.serve(server_for(jobs), wire)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 REQUEST_MAX_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
+MOST_ROWS_OR_COLS = (1 << 16) - 1
 
 
 class Desk:
@@ -220,7 +221,8 @@ def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
 
 
 def _resize(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
-    supervisor.resize(int(request["rows"]), int(request["cols"]))
+    rows, cols = (min(max(1, int(_amount(request[name]))), MOST_ROWS_OR_COLS) for name in ("rows", "cols"))
+    supervisor.resize(rows, cols)
     visitor.answer(ok=True)
 
 
