@@ -232,7 +232,8 @@ def _size(entry: os.DirEntry[str]) -> int:
         return 0
 
 
-def _cut(left: int, right: int, newest_first: bool = False) -> list[tuple[int, int]]:
+def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:
     """Into pieces that memory does not notice."""
-    pieces = [(begin, min(begin + PIECE_BYTES, right)) for begin in range(left, right, PIECE_BYTES)]
-    return pieces[::-1] if newest_first else pieces
+    begins = range(left, right, PIECE_BYTES)
+    for begin in reversed(begins) if newest_first else begins:
+        yield begin, min(begin + PIECE_BYTES, right)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bgjob import processes
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, Look, Typed
 from bgjob.job import Exited, Lost
 from tests.conftest import Gate, Server, StartServer
 
@@ -216,3 +216,48 @@ def test_three_hundred_short_jobs_only_go_forward(jobs: Jobs) -> None:
     done.set()
     watcher.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("way", ["zygote", "fresh"])
+def test_an_upgrade_under_a_running_job_does_not_hurt_it(
+    home: Path, tmp_path: Path, gate: Gate, jobs: Jobs, way: str
+) -> None:
+    """The package it was started from is gone: its shim has all it needs, and the new version steers it."""
+    import shutil
+    import subprocess
+    import sys
+
+    import bgjob
+
+    old = tmp_path / "old"
+    shutil.copytree(Path(bgjob.__file__).parent, old / "bgjob")
+    script = (
+        "import os, sys\nfrom bgjob.api import open_jobs\njobs = open_jobs(os.environ, many=sys.argv[2] == 'zygote')\n"
+        "print(jobs.execute(sys.argv[1]).id)"
+    )
+    command = f"echo before; {gate.pause}; cat; echo after; exit 7"
+    environment = {
+        **os.environ,
+        "BGJOB_HOME": str(home),
+        "PYTHONPATH": str(old),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    started = subprocess.run(
+        [sys.executable, "-c", script, command, way],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    job_id = started.stdout.strip()
+    gate.wait_until_reached()
+    shutil.rmtree(old)
+    gate.open()
+    assert jobs.interact(job_id, Typed("to the old shim")).output.stdout == "to the old shim\n"
+    jobs.interact(job_id, Typed(close_stdin=True))
+    for _ in jobs.follow(job_id, wait=True):
+        pass
+    state = jobs.look(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 7
+    assert jobs.output(job_id).stdout == "before\nto the old shim\nafter\n"
