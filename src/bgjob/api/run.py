@@ -1,11 +1,11 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
-from collections.abc import Callable, Mapping
-from typing import Literal, assert_never
+from collections.abc import Callable
+from typing import Literal, Unpack, assert_never
 
 from bgjob.api.answers import Ran
 from bgjob.api.read import Shown
-from bgjob.api.start import Starting
+from bgjob.api.start import Options, Starting
 from bgjob.api.steer import Steering
 from bgjob.api.wait import Cancellation, Tell, Waiting
 from bgjob.api.watch import Conditions
@@ -20,34 +20,15 @@ class Executing(Starting, Steering, Waiting):
         self,
         command: str,
         *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        name: str | None = None,
-        timeout_s: float | None = None,
-        shell: str | None = None,
-        pty: bool = False,
-        rows: int = 24,
-        cols: int = 80,
         if_running: IfRunning = "new",
         wait_s: float = 0.0,
         shown: Shown | None = None,
         cancellation: Cancellation | None = None,
         tell: Tell | None = None,
+        **options: Unpack[Options],
     ) -> Ran:
-        def start() -> Job:
-            return self.execute(
-                command,
-                cwd=cwd,
-                env=env,
-                name=name,
-                timeout_s=timeout_s,
-                shell=shell,
-                pty=pty,
-                rows=rows,
-                cols=cols,
-            )
-
-        job, reused = self._ensure(name, if_running, start)
+        name = options.get("name")
+        job, reused = self._ensure(name, if_running, lambda: self.execute(command, **options))
         if wait_s <= 0:
             return Ran(job, reused, None)
         waited = self.wait(

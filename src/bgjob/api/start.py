@@ -6,6 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping
+from typing import TypedDict
 
 from bgjob import policy
 from bgjob.api.door import Door
@@ -18,6 +19,19 @@ SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
 MOST_ROWS, MOST_COLS = 500, 1000
+
+
+class Options(TypedDict, total=False):
+    """How a command is run: what `execute` takes beside it."""
+
+    cwd: str | None
+    env: Mapping[str, str] | None
+    name: str | None
+    timeout_s: float | None
+    shell: str | None
+    pty: bool
+    rows: int
+    cols: int
 
 
 class Starting(Door):
