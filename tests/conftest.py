@@ -16,6 +16,10 @@ from bgjob import processes
 from bgjob.api import Jobs, Look, open_jobs
 
 
+# a shell that runs us in the background hands down an ignored SIGINT, and so would we
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class ToolError(Exception):
     """What a model would read."""
 
