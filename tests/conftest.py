@@ -15,7 +15,6 @@ from mcp import Client, StdioServerParameters
 from bgjob import processes
 from bgjob.api import Jobs, Look, open_jobs
 
-
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
