@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from bgjob import screen, terminal
+from bgjob import terminal
 from bgjob.keys import keys_to_bytes
 from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
 from bgjob.terminal import Screen, Terminal
@@ -529,7 +529,7 @@ def test_nothing_a_job_prints_breaks_the_screen(
 def test_no_sequence_makes_pyte_raise(pieces: list[bytes]) -> None:
     """The guard against it is for what we do not know yet."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(screen, "_PYTE_FAULTS", ())
+        patch.setattr(terminal, "_PYTE_FAULTS", ())
         terminal = Terminal(5, 10)
         for piece in pieces:
             terminal.feed(piece)
