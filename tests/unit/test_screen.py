@@ -530,9 +530,9 @@ def test_no_sequence_makes_pyte_raise(pieces: list[bytes]) -> None:
     """The guard against it is for what we do not know yet."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "_PYTE_FAULTS", ())
-        terminal = Terminal(5, 10)
+        shown = Terminal(5, 10)
         for piece in pieces:
-            terminal.feed(piece)
+            shown.feed(piece)
 
 
 DRAWN = [
