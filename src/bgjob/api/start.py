@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from bgjob import policy
 from bgjob.api.door import Door
@@ -35,44 +35,37 @@ class Options(TypedDict, total=False):
 
 
 class Starting(Door):
-    def execute(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        name: str | None = None,
-        timeout_s: float | None = None,
-        shell: str | None = None,
-        pty: bool = False,
-        rows: int = 24,
-        cols: int = 80,
-    ) -> Job:
-        self._check_policy(command, cwd, env)
-        if timeout_s is not None and not 0 < timeout_s < float("inf"):
-            raise InvalidArgument(f"timeout_s={timeout_s} is not a time. Accepted: seconds, more than 0.")
-        check_size(rows, cols)
-        if name is not None and not 0 < len(name) <= NAME_MAX_CHARACTERS:
-            raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
-        spec = Spec(
-            id=str(uuid.uuid4()),
-            command=command,
-            shell=_shell(shell),
-            cwd=_directory(self._settings.working_dir, cwd),
-            created_at=time.time(),
-            max_output_bytes=self._settings.max_output_bytes,
-            name=name,
-            timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
-            pty=pty,
-            rows=rows,
-            cols=cols,
-        )
-        environment = {**self._environment, **_checked_environment(env or {})}
+    def execute(self, command: str, **options: Unpack[Options]) -> Job:
+        """A job that runs; or that has failed already, and says why."""
+        env = options.get("env") or {}
+        self._check_policy(command, options.get("cwd"), env)
+        spec = self._spec(command, **options)
+        environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
             return self._launch(spec, environment)
         except OSError as error:
             raise CannotStart(error) from error
+
+    def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
+        name, timeout_s = options.get("name"), options.get("timeout_s")
+        rows, cols = options.get("rows", 24), options.get("cols", 80)
+        _check_name(name)
+        _check_timeout(timeout_s)
+        check_size(rows, cols)
+        return Spec(
+            id=str(uuid.uuid4()),
+            command=command,
+            shell=_shell(options.get("shell")),
+            cwd=_directory(self._settings.working_dir, options.get("cwd")),
+            created_at=time.time(),
+            max_output_bytes=self._settings.max_output_bytes,
+            name=name,
+            timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
+            pty=options.get("pty", False),
+            rows=rows,
+            cols=cols,
+        )
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
         allowed, base = self._settings.allowed_commands, self._settings.working_dir
@@ -97,6 +90,16 @@ class Starting(Door):
             self._store.make_durable(new)  # while the child is being exec'd
             run = run_from(start.finish())
         return Job(spec, Running(run), run) if run else self._store.load(spec.id)
+
+
+def _check_name(name: str | None) -> None:
+    if name is not None and not 0 < len(name) <= NAME_MAX_CHARACTERS:
+        raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
+
+
+def _check_timeout(timeout_s: float | None) -> None:
+    if timeout_s is not None and not 0 < timeout_s < float("inf"):
+        raise InvalidArgument(f"timeout_s={timeout_s} is not a time. Accepted: seconds, more than 0.")
 
 
 def check_size(rows: int, cols: int) -> None:
