@@ -46,6 +46,7 @@ class Watch:
         self._door, self.job_id, self._conditions = door, job_id, conditions
         self._scanned = since
         self._is_armed = False
+        self._told = 0  # where the log ended when the shim last spoke
         self.line: Line | None = None
         self.job = door._store.load(job_id)
         self.met: Met | None = None
@@ -118,7 +119,9 @@ class Watch:
             return
         try:
             self.line = self.line or Line(self._door._store.control_path(self.job_id))
-            beyond = LogReader(self._door._store.log_directory(self.job_id)).end
+            beyond = max(
+                self._door._log(self.job).end, self._told
+            )  # a full disk may have swallowed what came
             self.line.send(
                 SHIM_PATIENCE_S, op="wait", beyond=beyond if self._conditions.want_output else None
             )
@@ -131,7 +134,7 @@ class Watch:
         self._is_armed = False
         try:
             if self.line:
-                self.line.receive()
+                self._told = self.line.receive()["end"]
         except (NoShim, TimeoutError):
             self.hang_up()
 
