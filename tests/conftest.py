@@ -77,6 +77,11 @@ class Server:
     def output(self, job_id: str, **options: Any) -> dict[str, Any]:
         return self.call("get_job_output", job_id=job_id, **options)
 
+    def wait_until_printed(self, job_id: str, text: str) -> None:
+        """Until it is in the log: what a job has written may be in its pipe for another moment."""
+        answer = self.call("wait_for_job", job_ids=[job_id], pattern=text, literal=True, timeout_s=30)
+        assert answer["jobs"][0]["condition"] == "pattern"
+
     def kill(self) -> None:
         """SIGKILL: no cleanup, no goodbye."""
         os.kill(self.pid, signal.SIGKILL)

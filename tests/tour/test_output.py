@@ -22,6 +22,7 @@ def test_stdout_and_stderr_are_apart(server: Server, ended: Ended) -> None:
 def test_a_prompt_without_a_newline_is_visible_at_once(server: Server, gate: Gate) -> None:
     job_id = server.execute(f"printf 'Password: '; {gate.pause}")
     gate.wait_until_reached()
+    server.wait_until_printed(job_id, "Password: ")
     assert server.output(job_id)["stdout"] == "Password: "
 
 
@@ -43,6 +44,7 @@ def test_lines_out_of_range_is_a_clear_error(server: Server, lines: object) -> N
 def test_a_cursor_gives_only_what_is_new(server: Server, gate: Gate, ended: Ended) -> None:
     job_id = server.execute(f"echo before; {gate.pause}; echo after")
     gate.wait_until_reached()
+    server.wait_until_printed(job_id, "before")
     first = server.output(job_id)
     gate.open()
     ended(job_id)
@@ -61,6 +63,7 @@ def test_a_character_cut_by_a_cursor_is_not_torn(server: Server, tmp_path: Path,
     gate = Gate(tmp_path / "between")
     job_id = server.execute(rf"printf 'caf\303'; {gate.pause}; printf '\251!'")
     gate.wait_until_reached()
+    server.wait_until_printed(job_id, "caf")
     first = server.output(job_id)
     gate.open()
     ended(job_id)

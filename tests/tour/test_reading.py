@@ -45,8 +45,9 @@ def test_the_interleaved_view_has_the_order_and_the_time(
 ) -> None:
     gates = [Gate(tmp_path / name) for name in "ab"]
     job_id = server.execute(f"echo one; {gates[0].pause}; echo two >&2; {gates[1].pause}; echo three")
-    for gate in gates:
+    for gate, printed in zip(gates, ["one", "two"], strict=True):
         gate.wait_until_reached()
+        server.wait_until_printed(job_id, printed)
         gate.open()
     ended(job_id)
     output = server.output(job_id, view="interleaved")

@@ -24,6 +24,7 @@ def wait(server: Server, *job_ids: str, **conditions: Any) -> dict[str, Any]:
 def test_a_wait_ends_with_the_job_and_brings_its_output(server: Server, gate: Gate) -> None:
     job_id = server.execute(f"echo before; {gate.pause}; echo after; exit 3")
     gate.wait_until_reached()
+    server.wait_until_printed(job_id, "before")
     first = server.output(job_id)
     threading.Thread(target=gate.open).start()
     answer = wait(server, job_id, since=first["cursor"])
