@@ -127,7 +127,7 @@ def test_beyond_the_limit_the_middle_is_dropped_and_said(
     assert output["stdout_dropped_bytes"] in (missing, missing - 1)
     assert f"{output['stdout_dropped_bytes']} bytes dropped here" in note
     assert "stderr_dropped_bytes" not in output
-    assert (256 << 10) * 0.7 < len(head) + len(tail) <= 256 << 10
+    assert 256_000 * 0.8 < len(head) + len(tail) <= 256 << 10
     assert disk_use(home / "jobs" / job_id / "log") <= (256 << 10) + 4096
 
 

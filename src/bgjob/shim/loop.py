@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 READABLE = select.POLLIN
 WRITABLE = select.POLLOUT
 LONGEST_WAIT_MS = 2**31 - 1  # poll takes no more; a turn too early does no harm
-HANG_UP = select.POLLHUP | select.POLLERR
 
 
 class Timer:
