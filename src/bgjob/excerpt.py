@@ -10,6 +10,8 @@ from bgjob.log_reader import LogReader, Piece
 from bgjob.output_text import Dropped, LeftOut, Part
 from bgjob.timeline import Timeline
 
+NOTE_BYTES = 100
+
 
 @dataclass(frozen=True)
 class Excerpt:
@@ -160,12 +162,22 @@ def _end(pieces: list[Piece], otherwise: int) -> int:
 
 def interleaved(log: LogReader, view: Window, budget_bytes: int) -> Excerpt:
     """Both streams in one order with their times; over the budget, head and tail with a note between."""
+    room = budget_bytes
+    while True:  # short lines are mostly label: show less of them, until label and all fit
+        excerpt = _interleaved(log, view, room)
+        size = len(excerpt.text.encode())
+        if size <= budget_bytes + NOTE_BYTES or room <= 2:
+            return excerpt
+        room = max(2, min(room - 1, room * budget_bytes // size))
+
+
+def _interleaved(log: LogReader, view: Window, room: int) -> Excerpt:
     line = Timeline()
     kept = sum(log.kept(stream, view.start, view.end) for stream in (STDOUT, STDERR))
-    if kept <= budget_bytes:
+    if kept <= room:
         line.add(log.interleaved(view.start, view.end))
         return Excerpt(line.text, 0, view.end - view.start - kept)
-    head_end, tail_start = view.start + budget_bytes // 2, view.end - budget_bytes // 2
+    head_end, tail_start = view.start + room // 2, view.end - room // 2
     between = sum(log.kept(stream, head_end, tail_start) for stream in (STDOUT, STDERR))
     line.add(log.interleaved(view.start, head_end))
     line.add_note(LeftOut(between, f"{head_end}-{tail_start}"))
@@ -177,4 +189,10 @@ def interleaved_tail(log: LogReader, lines: int, budget_bytes: int, floor: int =
     """The last lines of both streams together, as far as the budget goes back."""
     line = Timeline()
     line.add(log.interleaved(max(floor, log.end - budget_bytes), log.end))
-    return Excerpt("".join(line.text.splitlines(keepends=True)[-lines:]))
+    shown: list[str] = []
+    for text in reversed(line.text.splitlines(keepends=True)[-lines:]):
+        budget_bytes -= len(text.encode())
+        if shown and budget_bytes < 0:
+            break
+        shown.append(text)
+    return Excerpt("".join(reversed(shown)))

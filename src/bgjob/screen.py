@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from bgjob.terminal import Screen, Size, Terminal
 
 REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
+SCROLLED_ROWS = 2_500_000  # where every few characters are a line, and each moves all rows: the same time
 WINDOW_BYTES = 4 * REPLAY_BYTES  # how much of the log's end to pass: modes are found in all of it
 
 
@@ -33,7 +34,8 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]
     window: the last WINDOW_BYTES or less of the log; offset: where in the log it begins;
     sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
     """
-    start = starting_point(window, max(rows for _, rows, _ in sizes), is_whole=offset == 0)
+    most = min(_replay_bytes(rows, columns) for _, rows, columns in sizes)
+    start = starting_point(window, max(rows for _, rows, _ in sizes), is_whole=offset == 0, most=most)
     begin = offset + start.offset
     _, rows, columns = [sizes[0], *(size for size in sizes if size[0] <= begin)][-1]
     events: list[bytes | Size] = [start.modes]
@@ -43,6 +45,10 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]
             events += [window[position : at - offset], (new_rows, new_columns)]
             position = min(at - offset, len(window))
     return replace(render([*events, window[position:]], rows, columns), exact=start.exact)
+
+
+def _replay_bytes(rows: int, columns: int) -> int:
+    return min(REPLAY_BYTES, columns * SCROLLED_ROWS // (rows + 80))
 
 
 def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
@@ -78,15 +84,17 @@ _KEPT_MODES = frozenset([b"4", b"20", b"?1", b"?6", b"?7", b"?25"])
 _PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
 
 
-def starting_point(window: bytes, rows: int = 24, *, is_whole: bool = False) -> Start:
-    """The last place from which a replay, of REPLAY_BYTES at most, shows the same as one of everything.
+def starting_point(
+    window: bytes, rows: int = 24, *, is_whole: bool = False, most: int = REPLAY_BYTES
+) -> Start:
+    """The last place from which a replay, of `most` bytes, shows the same as one of everything.
 
     That is where the page that is shown at the end was cleared, or a screenful of plain lines scrolled everything
     else away. is_whole: nothing comes before the window.
     """
     entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
     cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows))
-    earliest = len(window) - REPLAY_BYTES
+    earliest = len(window) - most
     if cleared >= max(earliest, 0):
         return Start(cleared, modes_in(entered + window[:cleared]), exact=True)
     if is_whole and earliest <= 0:

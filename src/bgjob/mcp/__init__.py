@@ -1,1 +1,1 @@
-"""The MCP face: the seven tools over stdio."""
+"""The MCP face: the tools, over stdio."""

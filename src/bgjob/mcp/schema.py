@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 Schema = dict[str, Any]
 
 SHOWN_CHARACTERS = 80
+MOST_COMPLAINTS = 5
 # an optional argument is off unless it is given; that there are no others, the server says when it is given one
 GOES_WITHOUT_SAYING: list[tuple[str, object]] = [
     ("default", None),
@@ -64,14 +65,17 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def complaints(tool: str, schema: Schema, problems: ValidationError) -> Iterator[str]:
-    """One line per problem: which argument, what was given, what is accepted."""
+    """One line per problem: which argument, what was given, what is accepted. Of very many, the first."""
     properties = schema.get("properties", {})
     seen = {problem["loc"]: problem for problem in problems.errors(include_url=False)}
-    return (_complaint(tool, properties, problem) for problem in seen.values())
+    for problem in list(seen.values())[:MOST_COMPLAINTS]:
+        yield _complaint(tool, properties, problem)
+    if len(seen) > MOST_COMPLAINTS:
+        yield f"And {len(seen) - MOST_COMPLAINTS} more problems like these."
 
 
 def _complaint(tool: str, properties: Mapping[str, Schema], problem: ErrorDetails) -> str:
-    place = shown(".".join(str(step) for step in problem["loc"]))
+    place = shown(".".join(str(step) for step in problem["loc"])) or '""'
     if problem["type"] == "extra_forbidden":
         return f"Unknown argument {place}: {tool} takes {', '.join(properties) or 'no arguments'}."
     accepted = in_words(properties[str(problem["loc"][0])])

@@ -21,6 +21,8 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INVALID_REQUEST,
+    ErrorData,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -29,7 +31,7 @@ from mcp_types import (
     RequestId,
     jsonrpc_message_adapter,
 )
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bgjob.mcp.schema import shown
 
@@ -39,6 +41,12 @@ STUCK_S = 1.5
 """When the process ends even if the loop is stuck."""
 UNDELIVERED = 64
 """How many messages may wait for the loop before the reader waits too."""
+
+NO_REQUEST = ErrorData(
+    code=INVALID_REQUEST,
+    message="This cannot be read as a request. Send one JSON-RPC 2.0 object a line: a method, params that are an "
+    "object and not nested too deep, and an id that is text or a whole number.",
+)
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +86,20 @@ def _end_process(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
+class Unusable(Exception):
+    """A line that is no message."""
+
+    def __init__(self, read: object = None) -> None:
+        objects = [each for each in (read if isinstance(read, list) else [read]) if isinstance(each, dict)]
+        requests = [each for each in objects if not {"result", "error"} & each.keys()]
+        self.ids = [_usable(each["id"]) for each in requests if each.get("id") is not None]
+        """Of whoever waits for an answer; None for an id that is none."""
+
+
+def _usable(request_id: object) -> RequestId | None:
+    return request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
+
+
 class _Connection:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -86,14 +108,14 @@ class _Connection:
             float("inf")
         )
         self._outbox, self._answers = anyio.create_memory_object_stream[SessionMessage](0)
-        self._unanswered: set[RequestId] = set()
+        self._unanswered: set[RequestId | None] = set()
         self._client_gone = False
 
     async def run(self, server: Server[Any]) -> None:
         self._loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._write)
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._write)
             await server.run(self._received, self._outbox, server.create_initialization_options())
 
     def _read(self) -> None:
@@ -110,17 +132,25 @@ class _Connection:
             time.sleep(STUCK_S)
             _end_process()
 
-    def _deliver(self, received: SessionMessage | Exception) -> None:
+    def _deliver(self, received: SessionMessage | Unusable) -> None:
         self._room.release()
-        if isinstance(received, SessionMessage):
+        if isinstance(received, Unusable):
+            self._refuse(received)
+        else:
             self._note(received.message)
-        self._inbox.send_nowait(received)
+            self._inbox.send_nowait(received)
+
+    def _refuse(self, unusable: Unusable) -> None:
+        for request_id in unusable.ids:
+            self._unanswered.add(request_id)
+            refusal = JSONRPCError(jsonrpc="2.0", id=request_id, error=NO_REQUEST)
+            self._tasks.start_soon(self._outbox.send, SessionMessage(refusal))
 
     def _note(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._unanswered.discard((message.params or {}).get("requestId", ""))
+            self._unanswered -= {_usable((message.params or {}).get("requestId"))}
 
     def _end_of_input(self) -> None:
         self._client_gone = True
@@ -133,7 +163,7 @@ class _Connection:
                 await self._send(line)
             except OSError:
                 _end_process()  # nobody listens any more
-            if isinstance(answer.message, JSONRPCResponse | JSONRPCError) and answer.message.id is not None:
+            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
                 self._unanswered.discard(answer.message.id)
             if self._client_gone and not self._unanswered:
                 _end_process()
@@ -158,28 +188,38 @@ def _write_whole(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def parsed(line: bytes) -> SessionMessage | Exception:
-    """The message, or why it is none; the server goes on either way."""
+def parsed(line: bytes) -> SessionMessage | Unusable:
+    """The message, or who waits for an answer to what is none; the server goes on either way."""
+    with suppress(ValidationError):
+        return _message(line)
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValidationError as problem:
-        try:
-            return _mended(line)
-        except (ValueError, TypeError, RecursionError):
-            log.warning("Not a JSON-RPC message: %s", shown(line.decode(errors="replace").strip()))
-            return problem
+        read = _mended(line)
+        with suppress(ValidationError):
+            return _message(read)
+        unusable = Unusable(json.loads(read))
+    except (ValueError, RecursionError):
+        unusable = Unusable()
+    log.warning("Not a JSON-RPC message: %s", shown(line.decode(errors="replace").strip()))
+    return unusable
 
 
-def _mended(line: bytes) -> SessionMessage:
+def _message(line: bytes) -> SessionMessage:
+    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    if isinstance(message, JSONRPCNotification):
+        _WithoutId.model_validate_json(line)
+    return SessionMessage(message)
+
+
+class _WithoutId(BaseModel):
+    """A request whose id is a fraction or a list looks like a notification, but somebody waits for its answer."""
+
+    id: None = None
+
+
+def _mended(line: bytes) -> bytes:
     """Half an emoji is JSON to JavaScript but not to pydantic; better a `?` than a call without an answer."""
-    message = json.loads(line.decode(errors="replace"), parse_int=_whole)
-    text = json.dumps(message, ensure_ascii=False).encode(errors="replace")
-    try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
-    except ValidationError:  # nested too deep: without its params it gets at least an error for an answer
-        return SessionMessage(
-            jsonrpc_message_adapter.validate_python({**message, "params": {}}, by_name=False)
-        )
+    message = json.loads(line.decode("utf-8-sig", errors="replace"), parse_int=_whole)
+    return json.dumps(message, ensure_ascii=False).encode(errors="replace")
 
 
 def _whole(digits: str) -> float:

@@ -40,6 +40,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 LAX = ConfigDict(extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
 
 THREADS = 1000
+ERROR_END_CHARACTERS = 1000
 CALLER = "caller"
 
 Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
@@ -187,7 +188,16 @@ def success(answer: dict[str, Any]) -> CallToolResult:
 
 
 def failure(message: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=_sendable(message))], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=_sendable(_short(message)))], is_error=True)
+
+
+def _short(message: str) -> str:
+    """It may repeat what the caller gave, whatever the size; what it says of that is at its ends."""
+    left_out = len(message) - 2 * ERROR_END_CHARACTERS
+    if left_out <= 0:
+        return message
+    ends = message[:ERROR_END_CHARACTERS], message[-ERROR_END_CHARACTERS:]
+    return f" ... ({left_out} characters left out) ... ".join(ends)
 
 
 def _sendable(text: str) -> str:
