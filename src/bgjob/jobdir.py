@@ -1,9 +1,9 @@
 """One job's directory: the only module that knows the names of its files.
 
     spec.json      what to run                written once by the starter, before the job is visible;
-                   flocked by the starter, then by the shim: alive = locked
+                   flocked by the starter, then by shim and guard: alive = locked
     script         a command too long to be an argument     likewise written by the starter
-    run.json       pids, start time, boot     written once by the shim, when the child is exec'd
+    run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     outcome.json   how it ended               written once by the shim, after the last byte of output
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     ctl            the shim's socket
@@ -15,6 +15,7 @@ The shim imports this module: it stays small and within the standard library.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -30,20 +31,27 @@ SPEC, SCRIPT = "spec.json", "script"
 RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
+SEAL = b"\n"
 READ_BYTES, RECORD_MAX_BYTES = 1 << 16, 64 << 20
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:
+    write_whole(path, json.dumps(record).encode(), durable=durable)
+
+
+def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
     """A reader sees the old record or the new one, never half of one."""
     draft = f"{path}.new"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        _overwrite(fd, json.dumps(record).encode())
+        _overwrite(fd, data)
         if durable:
             os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(draft, path)
+    if durable:
+        sync_directory(os.path.dirname(path) or os.curdir)
 
 
 def reserve_record(path: str) -> None:
@@ -105,16 +113,62 @@ def is_locked(path: str) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Its names survive a power cut. Some file systems keep them without being asked, and refuse."""
     try:
+        _sync(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def seal_outcome(directory: str = os.curdir) -> None:
+    """All that it speaks of first, then its last byte: an outcome that ends with a newline has a whole log on disk.
+
+    One byte, in place: it cannot be torn, and needs no room on a full disk.
+    """
+    _sync_log(f"{directory}/{LOG}")
+    for name in (RUN, TERMINAL):
+        if os.path.exists(f"{directory}/{name}"):
+            _sync(f"{directory}/{name}")
+    sync_directory(directory)  # before the seal: a log whose own name is not on disk is none
+    _seal(f"{directory}/{OUTCOME}")
+
+
+def is_sealed(path: str) -> bool:
+    """Only then does it count after a power cut: what it says may be ahead of the log."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.pread(fd, 1, max(0, os.fstat(fd).st_size - 1)) == SEAL
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _sync_log(directory: str) -> None:
+    """Every segment: those that were closed long ago may still be in memory alone. Then that they are all there is."""
+    if os.path.isdir(directory):  # a silent job has none
+        for name in os.listdir(directory):
+            _sync(f"{directory}/{name}")
+        sync_directory(directory)
+
+
+def _seal(path: str) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        end = os.fstat(fd).st_size
+        room = os.pread(fd, 1, end - 1) in (b" ", SEAL)
+        os.pwrite(fd, SEAL, end - room)
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-def sync_record(path: str) -> None:
-    """Make a record survive a power cut; a journalling file system (ext4, XFS, Btrfs) keeps its name with it."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

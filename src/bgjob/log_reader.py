@@ -169,10 +169,20 @@ class LogReader:
         return self._indexes[segment.start]
 
     def _read_index(self, segment: Segment) -> bytes:
-        with _opened(self._path(segment) + RUNS_SUFFIX) as fd:
-            data = b"".join(iter(lambda: os.read(fd, INDEX_READ_BYTES), b""))
-        whole = len(data) - (len(data) - HEADER.size) % RUN.size
+        data = self._read_runs(segment)
+        zeros = data.find(bytes(RUN.size), HEADER.size)  # of a power cut: no time is zero
+        whole = len(data) - (len(data) - HEADER.size) % RUN.size if zeros < 0 else zeros
         return data[:whole] if whole >= HEADER.size else bytes(HEADER.size)
+
+    def _read_runs(self, segment: Segment) -> bytes:
+        path = self._path(segment)
+        try:
+            with _opened(path + RUNS_SUFFIX) as fd:
+                return b"".join(iter(lambda: os.read(fd, INDEX_READ_BYTES), b""))
+        except Rotated:
+            if os.path.exists(path):  # a writer deletes the data first: this name was lost in a power cut
+                return b""
+            raise
 
     def _path(self, segment: Segment) -> str:
         return f"{self._directory}/{segment_name(segment.start)}"

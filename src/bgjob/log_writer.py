@@ -6,6 +6,7 @@ between is deleted by the segment. A full disk costs output (a gap, counted), ne
 """
 
 import errno
+import itertools
 import os
 import time
 
@@ -30,6 +31,8 @@ class LogWriter:
         self._stream = self._stamped_us = 0
         self._disk_full_until = 0.0
         self._can_splice = hasattr(os, "splice")
+        if os.path.isdir(directory):
+            self._resume()
 
     def take(self, source: int, stream: int, most: int = 1 << 30) -> int:
         """Move what is there, at most `most` bytes; 0 at the end of the stream, BlockingIOError if it is dry."""
@@ -45,11 +48,6 @@ class LogWriter:
         self._room -= count
         self._advance(stream, count)
         return count
-
-    def sync(self) -> None:
-        if self._data >= 0:
-            os.fsync(self._data)
-            os.fsync(self._runs)
 
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
@@ -125,6 +123,37 @@ class LogWriter:
         path = f"{self.directory}/{segment_name(start)}"
         os.unlink(path)  # the data first: a reader that finds no data does not ask for its runs
         os.unlink(path + RUNS_SUFFIX)
+
+    def _resume(self) -> None:
+        """Go on where another writer was killed, perhaps in the middle of making or deleting a segment."""
+        names = os.listdir(self.directory)
+        starts = sorted(int(name) for name in names if name.isdigit())
+        for name in names:
+            if name.endswith(RUNS_SUFFIX) and name.removesuffix(RUNS_SUFFIX) not in names:
+                os.unlink(f"{self.directory}/{name}")
+        if not starts:
+            return
+        self._segments = [(start, self._weigh(start)) for start in starts[:-1]]
+        self._start = starts[-1]
+        path = f"{self.directory}/{segment_name(self._start)}"
+        self._data = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        self._runs = os.open(path + RUNS_SUFFIX, os.O_RDWR | os.O_CLOEXEC)
+        size = os.lseek(self._data, 0, os.SEEK_END)
+        self.end = self._start + size
+        self._room = self.segment_bytes - size - self._count_runs()
+
+    def _count_runs(self) -> int:
+        """Whose bytes the last segment has, from its runs; their size."""
+        index = os.pread(self._runs, os.fstat(self._runs).st_size, 0)
+        stdout, stderr = HEADER.unpack_from(index)
+        self.before = {STDOUT: stdout, STDERR: stderr}
+        whole = HEADER.size + (len(index) - HEADER.size) // RUN.size * RUN.size
+        runs = [*RUN.iter_unpack(index[HEADER.size : whole]), (self.end, 0)]
+        for (left, stamp), (right, _) in itertools.pairwise(runs):
+            self.before[stamp & 0xFF] += right - left
+            self._stream, self._stamped_us = stamp & 0xFF, stamp >> 8
+        os.ftruncate(self._runs, whole)
+        return os.lseek(self._runs, whole, os.SEEK_SET)
 
     # -- a full disk --------------------------------------------------------------------------------
 

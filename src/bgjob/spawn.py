@@ -4,6 +4,7 @@ The zygote belongs to this process, holds nothing and may die at any time: the n
 """
 
 import json
+import marshal
 import os
 import select
 import socket
@@ -29,6 +30,7 @@ class Handover:
     directory: str
     lock: int
     slot: int | None
+    spec: Mapping[str, Any]
     environment: Mapping[str, str]
 
 
@@ -41,10 +43,12 @@ class Start:
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": why there is none}."""
         try:
-            answer = _read_all(self.ready)
+            answer = _read_line(self.ready)
         finally:
             os.close(self.ready)
-        record: dict[str, Any] = json.loads(answer) if answer else {"error": "the shim died at the start"}
+        record: dict[str, Any] = (
+            json.loads(answer.lstrip(b"+")) if answer else {"error": "shim and guard died at the start"}
+        )
         return record
 
 
@@ -93,15 +97,15 @@ class Spawner:
 
 def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
     ready, their_ready = os.pipe()
-    environment = _environment_file(handover.environment)
-    descriptors = [handover.lock, their_ready, environment]
+    papers = _papers(handover)
+    descriptors = [handover.lock, their_ready, papers]
     if handover.slot is not None:
         descriptors.append(handover.slot)
     try:
         launched = launch(handover.directory, descriptors)
     finally:
         os.close(their_ready)
-        os.close(environment)
+        os.close(papers)
     if launched and _is_taken(ready):
         return Start(ready)
     os.close(ready)  # a shim that comes too late finds it closed, and leaves the job alone
@@ -129,14 +133,14 @@ def _boot_zygote() -> socket.socket:
     return ours
 
 
-def _environment_file(environment: Mapping[str, str]) -> int:
-    """In memory only where the system can: secrets do not rest on disk."""
+def _papers(handover: Handover) -> int:
+    """What to run, and in which environment. In memory only where the system can: secrets do not rest on disk."""
     if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("environment", os.MFD_CLOEXEC)
+        fd = os.memfd_create("papers", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
-    view = memoryview(json.dumps(dict(environment)).encode())
+    view = memoryview(marshal.dumps((dict(handover.spec), dict(handover.environment))))
     while view:
         view = view[os.write(fd, view) :]
     return fd
@@ -148,8 +152,11 @@ def _is_taken(ready: int) -> bool:
     return bool(poll.poll(PATIENCE_S * 1000)) and os.read(ready, 1) == b"+"
 
 
-def _read_all(fd: int) -> bytes:
+def _read_line(fd: int) -> bytes:
+    """Nothing if there is no whole one."""
     data = b""
     while part := os.read(fd, 1 << 16):
         data += part
-    return data
+        if b"\n" in data:
+            return data[: data.index(b"\n")]
+    return b""

@@ -6,6 +6,9 @@
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
     trash/<id>/            on its way out
     cleaned                its mtime says when somebody last cleaned up
+    clock, leapt           when the machine was booted, by the clock of that time; when that clock last leapt
+    newest                 its mtime is the place of the newest job: the order holds when the clock is set back
+    boot.json              the boot in which somebody last made sure of the index
 
 Any number of processes use one store at once; none of them is needed for it to stay right.
 """
@@ -23,25 +26,30 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import jobdir, processes
+from bgjob import __version__, jobdir, processes
 from bgjob.errors import JobNotFound, StoreUnusable
 from bgjob.job import (
     End,
+    Ended,
     Exited,
     Job,
-    Killed,
     Lost,
-    NeverStarted,
+    Malformed,
     Run,
     Running,
-    Signaled,
     Spec,
     State,
-    TimedOut,
+    Unreadable,
+    UnreadableSpec,
+    cause_word,
+    end_of,
+    run_of,
+    spec_of,
 )
 from bgjob.jobdir import CONTROL, LOG, OUTCOME, RUN, SCRIPT, SPEC, TERMINAL
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS = 20_000
 ABANDONED_S = 3600.0
@@ -49,6 +57,10 @@ PLACE_DIGITS = 16
 PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
 NAME_LOCKS = 64
 DAY_S = 86400.0
+FARTHEST_PLACE_US = 9 * 10**15  # the year 2255: what is beyond is no place that a clock gave
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+STEADY_S = 3600.0
+VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
 
 @dataclass(frozen=True)
@@ -73,18 +85,20 @@ class Store:
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
             undo.callback(shutil.rmtree, draft, ignore_errors=True)
-            record = {"format": jobdir.FORMAT_VERSION, **vars(spec)}
+            record = {"format": jobdir.FORMAT_VERSION, **vars(spec), "boot_id": processes.boot_id()}
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
             _write_script(draft, spec.command.encode())
-            self._enter(spec, f"{draft}/{SPEC}")
+            self._enter(spec, f"{draft}/{SPEC}", self._next_place_us(spec))
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
 
     def make_durable(self, new: NewJob) -> None:
-        """After this the job survives a power cut. The index need not: it is mended from the directories."""
+        """After this the job survives a power cut: its spec, the spec's name, the job's name. Its script, its place
+        in the index and its run are not needed for that."""
         os.fsync(new.lock)
+        jobdir.sync_directory(new.directory)
         jobdir.sync_directory(self._jobs)
 
     def claim_slot(self, limit: int) -> int | None:
@@ -160,8 +174,8 @@ class Store:
                 yield place, self.load(job_id)
 
     def _read(self, job_id: str, directory: str) -> Job:
-        spec = _spec(job_id, jobdir.read_record(f"{directory}/{SPEC}"))
-        state = self._state(directory)
+        spec = _spec(job_id, directory)
+        state = _credible(self._state(directory), directory)
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         if isinstance(state, Lost) and not os.path.isdir(directory):
             raise JobNotFound(job_id)  # removed while we read
@@ -187,8 +201,8 @@ class Store:
 
     def clean(self, keep_jobs: int, keep_days: float, interval_s: float) -> None:
         """Remove ended jobs that are too old or too many. At most once per interval, by whoever comes by."""
-        now = time.time()
-        if 0 <= now - _mtime(f"{self.home}/cleaned") < interval_s:
+        now, cleaned_at = time.time(), _mtime(f"{self.home}/cleaned")
+        if 0 <= now - cleaned_at < interval_s:
             return
         with open(f"{self.home}/cleaned", "a", opener=_private) as turn:
             try:
@@ -197,7 +211,8 @@ class Store:
                 return  # somebody else is at it
             os.utime(turn.fileno())
             with contextlib.suppress(OSError):  # whoever comes by wants something else of us
-                self._remove_surplus(keep_jobs, now - keep_days * DAY_S)
+                leapt_at = self._note_leap(now, now - cleaned_at if cleaned_at else 0.0, keep_days)
+                self._remove_surplus(keep_jobs, now - keep_days * DAY_S, now, leapt_at)
                 self._sweep(now - ABANDONED_S)
 
     def remove(self, place: str, job_id: str) -> None:
@@ -210,13 +225,24 @@ class Store:
             os.unlink(f"{self._index}/{place}")
         self._ended.pop(job_id, None)
 
-    def _remove_surplus(self, keep_jobs: int, oldest: float) -> None:
+    def _note_leap(self, now: float, unseen_s: float, keep_days: float) -> float:
+        """When the clock last leapt between two cleanings, by so much that it would throw jobs away; 0: never."""
+        clock, leapt = f"{self.home}/clock", f"{self.home}/leapt"
+        booted_at = now - time.clock_gettime(SINCE_BOOT)
+        # a clock that was set has another idea of when that was; so has another boot: then nobody knows
+        is_steady = abs(booted_at - _mtime(clock)) < STEADY_S
+        if unseen_s < -DAY_S or (not is_steady and unseen_s > max(keep_days, 1.0) * DAY_S):
+            _stamp(leapt, int(now * 1e9))
+        _stamp(clock, int(booted_at * 1e9))
+        return _mtime(leapt)
+
+    def _remove_surplus(self, keep_jobs: int, oldest: float, now: float, leapt_at: float) -> None:
         kept = 0
         for place, job in self.jobs():
             if isinstance(job.state, Running) or self.has_shim(job.id):
                 continue
             kept += 1
-            if kept > keep_jobs or _last_seen(job) < oldest:
+            if kept > keep_jobs or _ages_from(_last_seen(job), leapt_at, now) < oldest:
                 self.remove(place, job.id)
 
     def _sweep(self, oldest: float) -> None:
@@ -244,6 +270,7 @@ class Store:
     # -- the home -----------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
+        made = [path for path in _with_ancestors(os.path.realpath(self.home)) if not os.path.isdir(path)]
         try:
             os.makedirs(self.home, mode=0o700, exist_ok=True)
             _check_private(self.home)
@@ -254,20 +281,55 @@ class Store:
             raise StoreUnusable(
                 f"The job store {self.home} cannot be used: {error}. Set BGJOB_HOME."
             ) from error
-        if new:
-            self._mend_index(time.time() - ABANDONED_S)
+        if new or self._is_first_since_boot():
+            self._settle_in(made)
 
-    def _enter(self, spec: Spec, spec_path: str) -> None:
+    def _is_first_since_boot(self) -> bool:
+        record = jobdir.read_record(f"{self.home}/{BOOT}") or {}
+        return "boot_id" not in record or record["boot_id"] != processes.boot_id()
+
+    def _settle_in(self, made: list[str]) -> None:
+        """A new home must be on disk before its jobs; what a power cut took from the index is made up for."""
+        with contextlib.suppress(OSError):  # read-only, or full: next time, then
+            for directory in [*map(os.path.dirname, made), self.home]:
+                jobdir.sync_directory(directory)
+            self._mend_index(time.time() - ABANDONED_S)
+            jobdir.write_record(f"{self.home}/{BOOT}", {"boot_id": processes.boot_id()})
+
+    def _enter(self, spec: Spec, spec_path: str, place_us: int | None = None) -> None:
+        """A second name for the spec: that costs no new file, which is what a start pays most for."""
         if not os.path.isdir(self._index):
             self._entries()
-        """A second name for the spec: that costs no new file, which is what a start pays most for."""
-        entry = f"{self._index}/{int(spec.created_at * 1e6):0{PLACE_DIGITS}d}-{spec.id}"
+        place_us = _microseconds(spec.created_at) if place_us is None else place_us
+        entry = f"{self._index}/{place_us:0{PLACE_DIGITS}d}-{spec.id}"
         try:
             os.link(spec_path, entry)
         except FileExistsError:
             pass
         except OSError:  # a file system without links
             os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def _next_place_us(self, spec: Spec) -> int:
+        """When it was made; or, once the clock was set back, right after the newest, so that it is the newest."""
+        newest_us, place_us = self._newest_us(), _microseconds(spec.created_at)
+        if _microseconds(time.time()) < newest_us < FARTHEST_PLACE_US:
+            place_us = newest_us + 1
+        if place_us > newest_us:
+            _stamp(f"{self.home}/newest", place_us * 1000)
+        return place_us
+
+    def _newest_us(self) -> int:
+        try:
+            return os.stat(f"{self.home}/newest").st_mtime_ns // 1000
+        except FileNotFoundError:
+            places = (int(place.partition("-")[0]) for place, _ in self.ids())
+            return max((place for place in places if place < FARTHEST_PLACE_US), default=0)
+
+
+def _with_ancestors(path: str) -> Iterator[str]:
+    while path != (above := os.path.dirname(path)):
+        yield path
+        path = above
 
 
 def _check_private(home: str) -> None:
@@ -292,68 +354,116 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _spec(job_id: str, record: jobdir.Record | None) -> Spec:
-    """Whose directory it is decides the id, and not what somebody wrote into it."""
-    record = record or {}
-    if isinstance(record.get("command"), str) and _is_finite(record.get("created_at")):
-        known = {name: record[name] for name in Spec.__dataclass_fields__ if name in record}
-        with contextlib.suppress(TypeError):
-            return Spec(**{**known, "id": job_id})
-    return Spec(job_id, "(unreadable)", "", "", 0.0, 0)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and -1e15 < value < 1e15
+def _spec(job_id: str, directory: str) -> Spec:
+    """One that cannot be read is said to be so, and dated by its directory: a job's age must not depend on it."""
+    try:
+        return spec_of(job_id, _understood(jobdir.read_record(f"{directory}/{SPEC}")))
+    except Malformed as why:
+        changed_at = max(0.0, _mtime(directory))
+        return UnreadableSpec(job_id, f"({SPEC} cannot be read: {why})", "", "", changed_at, 0)
 
 
 def run_from(record: jobdir.Record | None) -> Run | None:
-    if record is None:
-        return None
     try:
-        return Run(record["pid"], record["shim_pid"], record["started_at"], record["boot_id"])
-    except KeyError:
+        return run_of(_understood(record))
+    except Malformed:
         return None
 
 
-def _end(record: jobdir.Record | None) -> End | None:
+def _end(record: jobdir.Record | None) -> End | Unreadable | None:
+    """What is no record counts as missing. What is one tells that the job has ended, even if not how."""
     if record is None:
         return None
     try:
-        stdout, stderr = record.get("stdout_bytes", record["output_bytes"]), record.get("stderr_bytes", 0)
-        when = {"ended_at": record["ended_at"], "duration_s": record["duration_s"]}
-        when |= {"stdout_bytes": stdout, "stderr_bytes": stderr}
-        code, signal = record.get("exit_code"), record.get("signal")
-        if not all(map(_is_finite, when.values())) or not all(
-            isinstance(n, int | None) for n in (code, signal)
-        ):
-            return None
-        match record["cause"]:
-            case "exited":
-                return None if code is None else Exited(**when, code=code)
-            case "signaled":
-                return None if signal is None else Signaled(**when, signal=signal)
-            case "killed":
-                return Killed(**when, code=code, signal=signal)
-            case "timed_out":
-                return TimedOut(**when, code=code, signal=signal)
-            case "never_started":
-                return NeverStarted(**when, reason=record["reason"])
-    except KeyError:
-        pass
-    return None
+        return end_of(_understood(record))
+    except Malformed as why:
+        return Unreadable(f"how it ended is in its {OUTCOME}, which bgjob {__version__} cannot read: {why}")
+
+
+def _understood(record: jobdir.Record | None) -> jobdir.Record:
+    """The record, if it is of a format whose rules we know."""
+    if record is None:
+        raise Malformed("it is missing, torn or no record")
+    number = record.get("format", 1)
+    if not isinstance(number, int) or number < 1:
+        raise Malformed("its format is no number")
+    if number > jobdir.FORMAT_VERSION:
+        raise Malformed(f"it is of format {str(number)[:20]}; {_reader(record.get('needs'))} reads that")
+    return record
+
+
+def _reader(version: object) -> str:
+    is_one = isinstance(version, str) and VERSION.fullmatch(version)
+    return f"bgjob {version} or newer" if is_one else "a newer bgjob"
+
+
+def _credible(state: State, directory: str) -> State:
+    """After a power cut an outcome without its seal may be ahead of the output it speaks of."""
+    if not isinstance(state, Ended) or state.output_bytes == 0:
+        return state
+    outcome, spec = f"{directory}/{OUTCOME}", f"{directory}/{SPEC}"
+    if jobdir.is_sealed(outcome) or not _is_of_another_boot(directory) or jobdir.is_locked(spec):
+        return state
+    how = f"exit code {state.code}" if isinstance(state, Exited) else cause_word(state)
+    return Lost(
+        f"the machine was restarted before its end was safely on disk: {how} is on record, output may be missing"
+    )
+
+
+def _is_of_another_boot(directory: str) -> bool:
+    """By its spec, which is on disk before anything else of it. One that does not say is taken at its word."""
+    here = processes.boot_id()
+    return (jobdir.read_record(f"{directory}/{SPEC}") or {}).get("boot_id", here) != here
 
 
 def _why_lost(directory: str) -> str:
+    """As much as is known: what cannot be read is no reason to say that it is not there."""
+    if not _is_plain_file(f"{directory}/{SPEC}"):
+        return f"its {SPEC} is gone or cannot be opened, so that nobody can tell whether it runs"
+    if os.path.lexists(f"{directory}/{OUTCOME}"):
+        return f"its {OUTCOME} cannot be read: it is torn or no record"
     run = run_from(jobdir.read_record(f"{directory}/{RUN}"))
+    if run is None and os.path.lexists(f"{directory}/{RUN}"):
+        return f"nobody saw its end, and its {RUN} cannot be read"
+    if run is None and jobdir.read_record(f"{directory}/{SPEC}") is None:
+        return f"its {SPEC} cannot be read, and nothing tells whether it was started"
+    if run is None and _is_of_another_boot(directory):
+        return "the machine was restarted; whether it had started is not known"
     if run is None:
         return "it was never started: whoever was about to start it is gone"
     if run.boot_id != processes.boot_id():
         return "the machine was restarted while it ran"
-    return "its shim was killed while it ran"
+    return "its shim and its guard were killed while it ran"
+
+
+def _is_plain_file(path: str) -> bool:
+    """One whose lock can be asked."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
+    except OSError:
+        return False
 
 
 def _last_seen(job: Job) -> float:
     return job.spec.created_at if isinstance(job.state, Running | Lost) else job.state.ended_at
+
+
+def _ages_from(seen_at: float, leapt_at: float, now: float) -> float:
+    """Not from before the clock leapt: how long ago that was, nobody knows. Nor from a future that was taken back."""
+    return max(seen_at, leapt_at) if seen_at < now + DAY_S else leapt_at or now
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, int(seconds * 1e6))
+
+
+def _stamp(path: str, time_ns: int) -> None:
+    """A moment, kept as the mtime of an empty file: one system call, and never half written."""
+    try:
+        os.utime(path, ns=(time_ns, time_ns))
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.utime(path, ns=(time_ns, time_ns))
 
 
 def _mtime(path: str) -> float:

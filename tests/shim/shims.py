@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,30 @@ def shim_pid(jobs: Jobs, job_id: str) -> int:
     run = jobs.look(job_id).job.run
     assert run is not None
     return run.shim_pid
+
+
+def guard_pid(jobs: Jobs, job_id: str) -> int:
+    """The shim's parent."""
+    return parent_of(shim_pid(jobs, job_id))
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+
+
+def kill_both(jobs: Jobs, job_id: str) -> None:
+    """Shim and guard, at one instant as far as the rest of the world can tell: neither runs in between."""
+    pids = [shim_pid(jobs, job_id), guard_pid(jobs, job_id)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+    for pid in pids:
+        wait_until_gone(pid)
+
+
+def settable_signals(mask: str) -> int:
+    """Of a mask as /proc shows it: without the two that the C library keeps to itself, and sets in what it spawns."""
+    return int(mask, 16) & sum(1 << number - 1 for number in signal.valid_signals())
 
 
 def ask(jobs: Jobs, job_id: str, payload: bytes = b"", **request: object) -> dict[str, Any]:

@@ -10,8 +10,10 @@ import pytest
 
 from bgjob import processes
 from bgjob.api import Jobs, Look, Typed
-from bgjob.job import Exited, Lost
+from bgjob.control import Line
+from bgjob.job import Exited, Killed, Lost, TimedOut
 from tests.conftest import Gate, Server, StartServer
+from tests.shim.shims import guard_pid, kill_both, shim_pid, wait_until_gone
 
 Ended = Callable[[str], Look]
 
@@ -123,28 +125,78 @@ def is_zygote(pid: int, home: bytes) -> bool:
         return False
 
 
-def test_a_killed_shim_is_lost_and_what_it_left_is_swept(jobs: Jobs, gate: Gate) -> None:
+@pytest.mark.parametrize("pty", [False, True], ids=["pipes", "terminal"])
+@pytest.mark.parametrize("killed", ["shim", "guard"])
+def test_a_job_outlives_its_shim_and_its_guard(
+    jobs: Jobs, gate: Gate, ended: Ended, killed: str, pty: bool
+) -> None:
+    """Either of them: the job goes on, its stdin or terminal too; not a byte and no exit code is lost."""
+    job_id = jobs.execute(f"echo before; {gate.pause}; read line; echo got $line; exit 7", pty=pty).id
+    gate.wait_until_reached()
+    pid = shim_pid(jobs, job_id) if killed == "shim" else guard_pid(jobs, job_id)
+    processes.send(pid, signal.SIGKILL)
+    gate.open()
+    wait_until_gone(pid)
+    answer = jobs.interact(job_id, Typed("hello"), wait_s=20).output.stdout
+    assert answer == ("hello\ngot hello\n" if pty else "got hello\n")
+    state = ended(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 7
+    assert jobs.output(job_id).stdout == "before\n" + answer
+
+
+def test_a_job_that_ends_while_nobody_is_there_to_see_it_keeps_its_exit_code(
+    jobs: Jobs, gate: Gate, ended: Ended
+) -> None:
+    """The shim is killed with the job's end on its desk: the guard finds the dead child and its last words."""
+    job_id = jobs.execute(f"{gate.pause}; echo last words; exit 7").id
+    gate.wait_until_reached()
+    look = jobs.look(job_id).job
+    shim, child = shim_pid(jobs, job_id), os.pidfd_open(look.run.pid if look.run else 0)
+    processes.send(shim, signal.SIGSTOP)
+    gate.open()
+    assert wait_for_exit(child, 20)
+    processes.send(shim, signal.SIGKILL)
+    state = ended(job_id).job.state
+    assert (getattr(state, "code", None), jobs.output(job_id).stdout) == (7, "last words\n")
+
+
+def test_a_kill_that_was_begun_is_finished(jobs: Jobs, gate: Gate, ended: Ended) -> None:
+    """The shim is killed within the grace: the job still ends, and as killed."""
+    job_id = jobs.execute(
+        f"trap 'echo asked; {gate.reach}' TERM; {gate.reach}; while :; do sleep 0.05; done"
+    ).id
+    gate.wait_until_reached()
+    with Line(jobs._store.control_path(job_id)) as line:
+        line.send(10, op="kill", signal=signal.SIGTERM, grace_s=1)
+        gate.wait_until_reached()
+        processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
+        assert isinstance(ended(job_id).job.state, Killed)
+    assert processes.marked(job_id) == []
+
+
+def test_a_timeout_outlives_the_shim(jobs: Jobs, gate: Gate, ended: Ended) -> None:
+    job_id = jobs.execute(f"{gate.reach}; sleep 1000", timeout_s=1).id
+    gate.wait_until_reached()
+    processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
+    state = ended(job_id).job.state
+    assert isinstance(state, TimedOut)
+    assert 1 <= state.duration_s < 5
+
+
+def test_shim_and_guard_killed_together_lose_the_job_and_what_is_left_is_swept(
+    jobs: Jobs, gate: Gate
+) -> None:
     """What we do not know we do not guess; and the job's processes can still be ended."""
     job_id = jobs.execute(f"trap '' PIPE HUP; setsid sleep 1000 & {gate.reach}; sleep 1000; exit 0").id
     gate.wait_until_reached()
-    run = jobs.look(job_id).job.run
-    assert run is not None
-    processes.send(run.shim_pid, signal.SIGKILL)
-    wait_for_exit_of(run.shim_pid)
+    kill_both(jobs, job_id)
     look = jobs.look(job_id)
-    assert look.job.state == Lost("its shim was killed while it ran")
+    assert look.job.state == Lost("its shim and its guard were killed while it ran")
     assert look.descendants >= 2
     answer = jobs.kill(job_id)
     assert (answer.status, answer.processes >= 2) == ("killed", True)
     assert processes.marked(job_id) == []
-
-
-def wait_for_exit_of(pid: int) -> None:
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    assert wait_for_exit(pidfd, 10)
 
 
 def test_a_starter_killed_before_the_shim_is_there_leaves_a_lost_job(home: Path, jobs: Jobs) -> None:
@@ -172,10 +224,7 @@ def test_a_reboot_is_told_apart(jobs: Jobs, gate: Gate, home: Path) -> None:
 
     job_id = jobs.execute(f"{gate.reach}; sleep 1000").id
     gate.wait_until_reached()
-    run = jobs.look(job_id).job.run
-    assert run is not None
-    processes.send(run.shim_pid, signal.SIGKILL)
-    wait_for_exit_of(run.shim_pid)
+    kill_both(jobs, job_id)
     record = home / "jobs" / job_id / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "boot_id": "another"}))
     assert jobs.look(job_id).job.state == Lost("the machine was restarted while it ran")

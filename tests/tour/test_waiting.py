@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from bgjob import processes
 from bgjob.api import Cancellation, Conditions, Jobs
 from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.shim.shims import kill_both
 
 SERVER_ON_A_PORT = (
     "import http.server, sys\n"
@@ -145,14 +147,10 @@ def test_a_wait_holds_no_longer_than_the_setting(start_server: StartServer) -> N
     assert time.monotonic() - began < 5
 
 
-def test_a_lost_shim_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
-    from bgjob import processes
-
+def test_a_lost_job_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute(f"{gate.reach}; sleep 1000").id
     gate.wait_until_reached()
-    run = jobs.look(job_id).job.run
-    assert run is not None
-    threading.Timer(0.1, processes.send, (run.shim_pid, 9)).start()
+    threading.Timer(0.1, kill_both, (jobs, job_id)).start()
     (waited,) = jobs.wait([job_id], Conditions(), timeout_s=20)
     assert waited.met is not None
     assert waited.met.condition == "exit"

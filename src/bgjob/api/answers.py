@@ -88,6 +88,8 @@ class Look:
     prompt: str | None = None
     """The unfinished last line of a job that waits for input."""
     activity: Activity | None = None
+    ran_s: float | None = None
+    """How long a running job has run."""
     idle_s: float | None = None
     """How long a running job has printed nothing."""
     hint: str | None = None

@@ -1,11 +1,11 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
-import time
 from collections.abc import Sequence
 
 from bgjob import activity, processes, waiting
 from bgjob.api.answers import InputWord, Look, Page
 from bgjob.api.door import Door
+from bgjob.api.silence import idle_s, ran_s
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound
 from bgjob.hints import port_in_use
@@ -30,7 +30,6 @@ class Looking(Door):
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
         output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
-        began = job.run.started_at if job.run else job.spec.created_at
         return Look(
             job,
             output_bytes,
@@ -38,7 +37,8 @@ class Looking(Door):
             waits_for_input=waits,
             prompt=prompt,
             activity=activity.activity(tree) if detail else None,
-            idle_s=max(0.0, time.time() - max(written_at, began)),
+            ran_s=ran_s(job),
+            idle_s=idle_s(job, written_at),
         )
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:

@@ -86,7 +86,7 @@ class Starting(Door):
             ours.callback(os.close, slot)
             new = self._store.create(spec)
             ours.callback(os.close, new.lock)
-            start = self._spawner.start(Handover(new.directory, new.lock, slot, environment))
+            start = self._spawner.start(Handover(new.directory, new.lock, slot, vars(spec), environment))
             self._store.make_durable(new)  # while the child is being exec'd
             run = run_from(start.finish())
         return Job(spec, Running(run), run) if run else self._store.load(spec.id)

@@ -1,5 +1,6 @@
 """Steering a job: what is typed into it, and its end."""
 
+import contextlib
 import signal
 import time
 from collections.abc import Sequence
@@ -22,6 +23,11 @@ SETTLE_S = 0.1  # and so has one that does not wait for input, or of which nobod
 CURSOR_MODE_BYTES = 1 << 18
 SHIM_PATIENCE_S = 10.0
 KILL_PATIENCE_S = 20.0
+SETTLED_S, LOOK_AGAIN_S = 0.5, 0.002
+INTERRUPTED = (
+    "its shim was killed while it typed: the input may have arrived, or a part of it. "
+    "Look at the output before you type it again"
+)
 
 
 @dataclass(frozen=True)
@@ -50,13 +56,13 @@ class Steering(Reading):
             raise NotRunning(job_id)
         data = b"" if resize and typed == Typed() else self._bytes_of(typed, job)
         try:
-            with Line(self._store.control_path(job_id)) as shim:
+            with self._line(job_id) as shim:
                 if resize:
                     self._resize(shim, job, *resize)
                 fed, answered = self._feed(shim, job_id, data, wait_s, typed.close_stdin)
         except NoShim:
-            if isinstance(self._store.load(job_id).state, Running):
-                raise NotSteerable(job_id, "its shim does not answer") from None
+            if isinstance(self._settled(job_id).state, Running):
+                raise NotSteerable(job_id, INTERRUPTED) from None
             raise NotRunning(job_id) from None
         except TimeoutError:
             raise NotSteerable(job_id, "its shim does not answer in time") from None
@@ -114,21 +120,38 @@ class Steering(Reading):
         if not 0 <= grace_s < float("inf"):
             raise InvalidArgument(f"grace_s={grace_s} is not a time. Accepted: seconds, 0 or more.")
         try:
-            job = self._store.load(job_id)
+            self._store.load(job_id)
         except JobNotFound:
             return Kill("not_found", 0, None)
-        if not self._store.has_shim(job_id):
-            return self._kill_without_shim(job)
         try:
-            with Line(self._store.control_path(job_id)) as shim:
-                answer = shim.ask(grace_s + KILL_PATIENCE_S, op="kill", signal=number, grace_s=grace_s)
-        except NoShim:
-            return self._kill_without_shim(self._settled(job_id))
+            answer = self._ask_to_kill(job_id, number, grace_s)
         except TimeoutError:
             left = len(self._processes(self._store.load(job_id)))
             raise NotSteerable(job_id, f"{left} of its processes do not die, not even of SIGKILL") from None
+        if answer is None:
+            return self._kill_without_shim(self._settled(job_id))
         word: KillWord = "killed" if answer["was_running"] else "already_terminated"
         return Kill(word, answer["processes"], self._store.load(job_id))
+
+    def _ask_to_kill(self, job_id: str, number: int, grace_s: float) -> dict[str, Any] | None:
+        """None if there is no shim any more. One that is killed over it has a guard: ask that."""
+        deadline = time.monotonic() + SHIM_PATIENCE_S
+        while self._store.has_shim(job_id) and time.monotonic() < deadline:
+            with contextlib.suppress(NoShim), Line(self._store.control_path(job_id)) as shim:
+                return shim.ask(grace_s + KILL_PATIENCE_S, op="kill", signal=number, grace_s=grace_s)
+            time.sleep(LOOK_AGAIN_S)
+        return None
+
+    def _line(self, job_id: str) -> Line:
+        """To the job's shim; or to its guard, which may be about to take over."""
+        deadline = time.monotonic() + SHIM_PATIENCE_S
+        while True:
+            try:
+                return Line(self._store.control_path(job_id))
+            except NoShim:
+                if not self._store.has_shim(job_id) or time.monotonic() > deadline:
+                    raise
+            time.sleep(LOOK_AGAIN_S)
 
     def _kill_without_shim(self, job: Job) -> Kill:
         """It has ended; or its shim was killed, and what is left of it must go."""
@@ -136,10 +159,10 @@ class Steering(Reading):
         return Kill("killed" if left else "already_terminated", left, job)
 
     def _settled(self, job_id: str) -> Job:
-        """A dying shim's socket closes a moment before its lock is free."""
-        deadline = time.monotonic() + SHIM_PATIENCE_S
+        """A dying shim's socket closes a moment before its lock is free, or its guard has written down the end."""
+        deadline = time.monotonic() + SETTLED_S
         while self._store.has_shim(job_id) and time.monotonic() < deadline:
-            time.sleep(0.002)
+            time.sleep(LOOK_AGAIN_S)
         return self._store.load(job_id)
 
 

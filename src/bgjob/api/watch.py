@@ -1,12 +1,14 @@
 """One job under watch: has what somebody waits for come true?"""
 
 import contextlib
+import math
 import time
 from dataclasses import dataclass
 
 from bgjob import activity
 from bgjob.api.answers import ConditionWord, Met
 from bgjob.api.read import Reading
+from bgjob.api.silence import idle_s
 from bgjob.control import Line, NoShim
 from bgjob.job import Running
 from bgjob.log_format import STDERR, STDOUT
@@ -47,6 +49,7 @@ class Watch:
         self._scanned = since
         self._is_armed = False
         self._told = 0  # where the log ended when the shim last spoke
+        self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
         self.line: Line | None = None
         self.job = door._store.load(job_id)
         self.met: Met | None = None
@@ -88,8 +91,13 @@ class Watch:
         return Met("silence")
 
     def silent_s(self, log: LogReader) -> float:
-        began = self.job.run.started_at if self.job.run else self.job.spec.created_at
-        return time.time() - max(log.written_at, began)
+        """By a clock that nobody sets, from what we saw; the machine's own tells only what was before that."""
+        now, end = time.monotonic(), max(log.end, self._told)
+        if end != self._seen:
+            unseen_s = now - self._looked_at
+            self._seen, self._silent_since = end, now - min(idle_s(self.job, log.written_at), unseen_s)
+        self._looked_at = now
+        return now - self._silent_since
 
     def _at_end(self) -> Met | None:
         return None if isinstance(self.job.state, Running) else Met("exit")

@@ -20,7 +20,6 @@ from bgjob.job import (
     Killed,
     Lost,
     NeverStarted,
-    Run,
     Running,
     Signaled,
     State,
@@ -123,7 +122,7 @@ class Status:
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
-    def of(cls, look: Look, *, now: float) -> "Status":
+    def of(cls, look: Look) -> "Status":
         job, state = look.job, look.job.state
         return cls(
             status=status_word(state),
@@ -136,7 +135,7 @@ class Status:
             signal=_signal(state),
             reason=_reason(state),
             ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
-            duration_s=_duration_s(state, now),
+            duration_s=_duration_s(look),
             # of a running job only: later the number may be somebody else's
             pid=state.run.pid if isinstance(state, Running) and state.run else None,
             name=job.spec.name,
@@ -293,14 +292,10 @@ def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _duration_s(state: State, now: float) -> float | None:
-    match state:
-        case Ended(duration_s=duration_s):
-            return round(duration_s, 3)
-        case Running(run=Run(started_at=started_at)):
-            return round(max(0.0, now - started_at), 3)
-        case _:
-            return None
+def _duration_s(look: Look) -> float | None:
+    state = look.job.state
+    duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
+    return None if duration_s is None else round(duration_s, 3)
 
 
 def _exit_code(state: State) -> int | None:

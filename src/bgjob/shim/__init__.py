@@ -1,9 +1,12 @@
-"""The shim: one small process per job that owns its child, stdin, log and end.
+"""The shim: one small process per job that owns its child, stdin, log and end; and above it its guard.
 
-Nobody needs to be alive for it to go on. It meets the rest of bgjob in the job directory only, and is
-standard library only: it is forked from a zygote, or started fresh, once per job.
+Nobody else needs to be alive for them to go on. They meet the rest of bgjob in the job directory only, and are
+standard library only: they are forked from a zygote, or started fresh, once per job.
 
-    entry       how a shim comes to be
+    entry       how a shim comes to be, under its guard
+    guard       sleeps, and goes on as the shim if that is killed
+    duty        begins a job, or takes one over
+    estate      all that is held for a job, and the will by which the guard comes to hold it too
     supervise   one job, from its start to its outcome
     child       the process that is the job
     pump        its output, into the log

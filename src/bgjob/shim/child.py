@@ -1,11 +1,15 @@
-"""The process that is the job: started on pipes or on a terminal, in its own session, with nothing of ours."""
+"""The process that is the job: started on pipes or on a terminal, in its own session, with nothing of ours.
+
+`posix_spawn` and not `subprocess`: that imports `threading`, whose hook after each fork touches four hundred
+kilobytes, and every job has two forked processes of ours.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import struct
-import subprocess
 import termios
 
 TYPE_CHECKING = False
@@ -13,66 +17,73 @@ if TYPE_CHECKING:
     from bgjob.jobdir import Record
 
 TERMINAL_TYPE = "xterm-256color"
+OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
 
 
-class Child:
-    """Started and exec'd. subprocess is never asked to reap it: how it ended is recorded first."""
+class Ends:
+    """Our ends of what the job reads and writes. A terminal is both; its output goes through a pipe of ours."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int | None = None
-    ) -> None:
-        self._process = process
-        self.pid = process.pid
-        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
-        self.is_on_terminal = stderr is None
-        self.reaped = False
-        for fd in filter(None, (stdin, stdout, stderr)):
-            os.set_blocking(fd, False)
+    def __init__(self, descriptors: list[int], is_terminal: bool) -> None:
+        self.descriptors, self.is_terminal = descriptors, is_terminal
+        self.stdin = os.dup(descriptors[0]) if is_terminal else descriptors[0]  # to write; the other to read
+        for fd in descriptors:
+            if fd >= 0:  # stdin may be closed already
+                os.set_blocking(fd, False)
 
 
-def start(spec: Record, script: str | None, environment: dict[str, str], umask: int) -> Child:
-    """Returns once the exec has succeeded; OSError says why it has not."""
+class Doors:
+    """The job's ends: the descriptors it is started on, or the name of its terminal."""
+
+    def __init__(self, descriptors: list[int], terminal: str | None = None) -> None:
+        self._descriptors, self._terminal = descriptors, terminal
+
+    def actions(self) -> list[tuple[int, ...] | tuple[int, int, str, int, int]]:
+        """A session leader's first terminal is the one that controls its session."""
+        if self._terminal is not None:
+            opened = (os.POSIX_SPAWN_OPEN, 0, self._terminal, os.O_RDWR, 0)
+            return [opened, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        return [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(self._descriptors)]
+
+    def close(self) -> None:
+        for fd in self._descriptors:
+            os.close(fd)
+
+
+def open_ends(spec: Record) -> tuple[Ends, Doors]:
+    if not spec.get("pty"):
+        their_stdin, stdin = os.pipe()
+        stdout, their_stdout = os.pipe()
+        stderr, their_stderr = os.pipe()
+        return Ends([stdin, stdout, stderr], False), Doors([their_stdin, their_stdout, their_stderr])
+    terminal, theirs = os.openpty()
+    resize(terminal, spec["rows"], spec["cols"])
+    relay, entry = os.pipe()
+    return Ends([terminal, relay, entry], True), Doors([theirs], os.ttyname(theirs))
+
+
+def start(spec: Record, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
+    """The pid, once the exec has succeeded; OSError says why it has not."""
     if spec.get("pty"):
         environment.setdefault("TERM", TERMINAL_TYPE)
-        theirs, ours = _terminal(spec["rows"], spec["cols"])
-    else:
-        theirs, ours = _pipes()
+    arguments = [spec["shell"], script] if script else [spec["shell"], "-c", "--", spec["command"]]
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    ours = os.umask(umask)
     try:
-        process = subprocess.Popen(
-            [spec["shell"], script] if script else [spec["shell"], "-c", "--", spec["command"]],
-            stdin=theirs[0],
-            stdout=theirs[1],
-            stderr=theirs[2],
-            cwd=spec["cwd"],
-            env=environment,
-            umask=umask,
-            start_new_session=True,
-            preexec_fn=_take_terminal if spec.get("pty") else None,  # noqa: PLW1509 # a shim has no threads
+        os.chdir(spec["cwd"])
+        return os.posix_spawn(
+            arguments[0],
+            arguments,
+            environment,
+            file_actions=doors.actions(),
+            setsid=True,
+            setsigmask=(),
+            setsigdef=OURS_ALONE,
         )
     finally:
-        for fd in set(theirs):
-            os.close(fd)
-    return Child(process, *ours)
-
-
-def _pipes() -> tuple[list[int], list[int]]:
-    """(their ends, our ends) of stdin, stdout and stderr."""
-    their_stdin, stdin = os.pipe()
-    stdout, their_stdout = os.pipe()
-    stderr, their_stderr = os.pipe()
-    return [their_stdin, their_stdout, their_stderr], [stdin, stdout, stderr]
-
-
-def _terminal(rows: int, cols: int) -> tuple[list[int], list[int]]:
-    """The same; ours are one to write and one to read."""
-    terminal, theirs = os.openpty()
-    resize(terminal, rows, cols)
-    return [theirs] * 3, [os.dup(terminal), terminal]
-
-
-def _take_terminal() -> None:
-    """In the child: its stdin becomes the terminal that controls its session."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        os.umask(ours)
+        os.fchdir(here)
+        os.close(here)
+        doors.close()
 
 
 def resize(terminal: int, rows: int, cols: int) -> None:

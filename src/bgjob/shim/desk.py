@@ -40,17 +40,9 @@ MOST_ROWS_OR_COLS = (1 << 16) - 1
 class Desk:
     """Takes visitors in. What they ask is done by the supervisor."""
 
-    def __init__(self, loop: Loop, path: str, supervisor: Supervisor) -> None:
-        self._loop, self._path, self._supervisor = loop, path, supervisor
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.setblocking(False)
-        self._socket.bind(path)  # our umask makes it 0600
-        self._socket.listen(128)
-        loop.watch(self._socket.fileno(), READABLE, self._on_knock)
-
-    def close(self) -> None:
-        os.unlink(self._path)
-        self._socket.close()
+    def __init__(self, loop: Loop, listening: socket.socket, supervisor: Supervisor) -> None:
+        self._loop, self._socket, self._supervisor = loop, listening, supervisor
+        loop.watch(listening.fileno(), READABLE, self._on_knock)
 
     def _on_knock(self, _event: int) -> None:
         try:

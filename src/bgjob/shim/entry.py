@@ -1,6 +1,6 @@
 """How a shim comes to be: forked from a zygote, or as a fresh interpreter.
 
-    entry.main(["fresh", directory, lock, ready, environment, slot])     descriptors, inherited; slot may be -1
+    entry.main(["fresh", directory, lock, ready, papers, slot])     descriptors, inherited; slot may be -1
     entry.main(["zygote"])                                               descriptor 0 is a socket
 
 `ready` tells the starter what happened: "+" as soon as a shim has taken the job (from there on a second
@@ -10,20 +10,15 @@ try would run it twice), then a line of JSON when the child is exec'd or could n
 from __future__ import annotations
 
 import gc
-import json
 import os
-import select
 import signal
 import socket
 import sys
-import time
 
-from bgjob import jobdir, processes
-from bgjob.shim.supervise import Supervisor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from bgjob.jobdir import Record
+from bgjob import processes
+from bgjob.shim import duty
+from bgjob.shim.estate import RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
+from bgjob.shim.guard import under_guard
 
 MESSAGE_MAX_BYTES = 1 << 16
 
@@ -33,166 +28,81 @@ def main(arguments: list[str]) -> None:
         os._exit(0)
     os.setsid()
     gc.disable()
+    umask = make_plain()
     if arguments[0] == "zygote":
-        zygote()
+        zygote(umask)
     else:
-        lock, ready, environment, slot = map(int, arguments[2:])
-        umask = make_ready()
-        run(arguments[1], [lock, ready, environment] + ([slot] if slot >= 0 else []), umask)
+        descriptors = [fd for fd in map(int, arguments[2:]) if fd >= 0]
+        will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
+        shim(arguments[1], descriptors, umask, will)
 
 
-def zygote() -> None:
-    """Small and pre-imported; ends with its server. One spare shim is forked ahead and takes the next job."""
+def make_plain() -> int:
+    """A plain process: no ignored or blocked signals to hand down, files for us alone. The user's umask."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # they are for the shim: it sets handlers of its own
+    return os.umask(0o077)
+
+
+def zygote(umask: int) -> None:
+    """Small and pre-imported; ends with its server. One spare shim is forked ahead and takes the next job.
+
+    What it touches between two forks, every guard has a copy of: it does as little as it can.
+    """
     requests = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our shims
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
     processes.set_process_name("bgjob-zygote")
-    needed, need = os.pipe()
     gc.collect()
     gc.freeze()
     while True:
-        pid = os.fork()
-        if pid == 0:
-            os.close(needed)
-            spare(requests, need)
-        if not wait_for_need(needed, requests, pid):
+        taken, take = os.pipe()
+        if os.fork() == 0:
+            os.close(taken)
+            os.setsid()
+            will = under_guard([requests.fileno(), take], lambda legacy: go_on(legacy, umask))
+            spare(requests, take, umask, will)
+        os.close(take)
+        if not os.read(taken, 1) and is_gone(requests):
             return
+        os.close(taken)
 
 
-def spare(requests: socket.socket, need: int) -> None:
-    """Everything that can be done before the job is known."""
-    os.setsid()
-    umask = make_ready()
-    json.loads(json.dumps({"touch": ["these pages now, not when it counts"]}))
-    message, descriptors, _, _ = socket.recv_fds(requests, MESSAGE_MAX_BYTES, 4)
-    if not message:
-        os._exit(0)  # the server is gone
-    os.write(need, b"+")
-    os.close(need)
-    requests.close()
-    run(message.decode(errors="surrogateescape"), descriptors, umask)
-
-
-def wait_for_need(needed: int, requests: socket.socket, spare_pid: int) -> bool:
-    """True when another spare is needed: this one has taken a job, or is dead. False when the server is gone."""
-    poll = select.poll()
-    poll.register(needed, select.POLLIN)
-    poll.register(requests, 0)  # a hang-up only
+def is_gone(server: socket.socket) -> bool:
+    """The spare has ended without a job: because the server has, or by somebody's hand."""
     try:
-        death = os.pidfd_open(spare_pid)
-    except ProcessLookupError:
-        return True
-    try:
-        poll.register(death, select.POLLIN)
-        happened = dict(poll.poll())
-    finally:
-        os.close(death)
-    if needed in happened:
-        os.read(needed, 1)
-    return requests.fileno() not in happened
-
-
-def make_ready() -> int:
-    """A plain process: no ignored or blocked signals to hand down, orphans come to us. The old umask."""
-    for number in signal.valid_signals() - {
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    }:  # we live on; subprocess resets them
-        if signal.getsignal(number) not in (signal.SIG_DFL, None):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    processes.set_process_name("bgjob-shim")
-    return os.umask(0o077)
-
-
-def run(directory: str, descriptors: list[int], umask: int) -> None:
-    """One job; whatever happens, this process never returns into its parent's code."""
-    for fd in descriptors:
-        os.set_inheritable(fd, False)
-    _lock, ready, environment, *slot = descriptors
-    status = 1
-    try:
-        os.chdir(directory)
-        if is_wanted(ready):
-            supervise(directory, ready, read_environment(environment), slot[0] if slot else None, umask)
-        status = 0
-    finally:
-        if status:
-            leave_traceback()
-        os._exit(status)
-
-
-def is_wanted(ready: int) -> bool:
-    """Take the job; False if the starter has given up on us."""
-    try:
-        return os.write(ready, b"+") == 1
-    except BrokenPipeError:
+        return not server.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
         return False
 
 
-def supervise(directory: str, ready: int, environment: dict[str, str], slot: int | None, umask: int) -> None:
-    spec = jobdir.read_record(jobdir.SPEC)
-    if spec is None:
-        raise ValueError("no readable spec")
-    environment[processes.JOB_ID_VARIABLE] = spec["id"]
-    script = f"{directory}/{jobdir.SCRIPT}" if os.path.exists(jobdir.SCRIPT) else None
-    try:
-        supervisor = Supervisor(spec, slot)
-        pid = supervisor.start(script, environment, umask)
-    except (OSError, ValueError) as error:
-        return tell(ready, record_failure(f"{type(error).__name__}: {error}"))
-    environment.clear()  # secrets do not rest with us
-    tell(ready, record_run(pid))
-    supervisor.run()
+def spare(requests: socket.socket, take: int, umask: int, will: Will) -> None:
+    """Everything that can be done before the job is known."""
+    message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
+    if not message:
+        os._exit(0)  # the server is gone
+    os.write(take, b"+")
+    os.close(take)
+    requests.close()
+    shim(os.fsdecode(message), unpacked(rights), umask, will)
 
 
-def record_run(pid: int) -> Record:
-    run_record = {
-        "format": jobdir.FORMAT_VERSION,
-        "pid": pid,
-        "shim_pid": os.getpid(),
-        "started_at": time.time(),
-        "boot_id": processes.boot_id(),
-    }
-    jobdir.write_record(jobdir.RUN, run_record)
-    return run_record
+def shim(directory: str, descriptors: list[int], umask: int, will: Will) -> None:
+    processes.set_process_name("bgjob-shim")
+    duty.never_returning(directory, lambda: duty.begin(directory, Given(descriptors), umask, will))
 
 
-def record_failure(reason: str) -> Record:
-    outcome = {
-        "format": jobdir.FORMAT_VERSION,
-        "cause": "never_started",
-        "reason": reason,
-        "ended_at": time.time(),
-        "duration_s": 0.0,
-        "output_bytes": 0,
-    }
-    jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
-    return {"error": reason}
-
-
-def tell(ready: int, answer: Record) -> None:
-    try:
-        os.write(ready, json.dumps(answer).encode())
-    except BrokenPipeError:
-        pass  # the starter was killed: the job goes on all the same
-    os.close(ready)
-
-
-def read_environment(fd: int) -> dict[str, str]:
-    with os.fdopen(fd, "rb") as file:
-        file.seek(0)
-        environment: dict[str, str] = json.load(file)
-    return environment
-
-
-def leave_traceback() -> None:
-    import traceback
-
-    with open("shim-error.txt", "a") as file:
-        traceback.print_exc(file=file)
+def go_on(legacy: Legacy, umask: int) -> None:
+    """The guard's hour."""
+    processes.set_process_name("bgjob-shim")
+    directory = legacy.directory or os.curdir
+    duty.never_returning(directory, lambda: duty.take_over(directory, legacy, umask))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bgjob.shim.child import Ends
     from bgjob.shim.desk import Visitor
+    from bgjob.shim.estate import Will
     from bgjob.shim.loop import Loop
 
 
@@ -31,11 +33,13 @@ class Feed:
 class Stdin:
     """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
 
-    def __init__(self, loop: Loop, fd: int, log_offset: Callable[[], int], is_terminal: bool) -> None:
-        self._loop, self.fd, self._log_offset, self._is_terminal = loop, fd, log_offset, is_terminal
+    def __init__(self, loop: Loop, ends: Ends, will: Will, log_offset: Callable[[], int]) -> None:
+        self._loop, self._will, self._log_offset = loop, will, log_offset
+        self.fd, self._is_terminal = ends.stdin, ends.is_terminal
         self._feeds: list[Feed] = []
         self._piece = b""
-        loop.watch(fd, 0, self._on_event)
+        if self.is_open:
+            loop.watch(self.fd, 0, self._on_event)
 
     @property
     def is_open(self) -> bool:
@@ -66,10 +70,13 @@ class Stdin:
             self._remove(feed)
 
     def close(self) -> None:
-        if self.is_open:
-            self._loop.forget(self.fd)
-            os.close(self.fd)
-            self.fd = -1
+        if not self.is_open:
+            return
+        if not self._is_terminal:
+            self._will.stdin_closed()  # as long as the guard has it, the job does not see its end
+        self._loop.forget(self.fd)
+        os.close(self.fd)
+        self.fd = -1
 
     def end_all(self, why: str) -> None:
         feeds, self._feeds, self._piece = self._feeds, [], b""

@@ -8,12 +8,13 @@ import struct
 import termios
 import time
 
-from bgjob.log_format import STDOUT
+from bgjob.log_format import STDERR, STDOUT
 from bgjob.shim.loop import READABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bgjob.log_writer import LogWriter
+    from bgjob.shim.child import Ends
     from bgjob.shim.loop import Action, Loop
 
 F_SETPIPE_SZ = 1031
@@ -32,13 +33,20 @@ class Pump:
         self._shrinking = False
         self.last_output_at = 0.0
 
+    def add(self, ends: Ends) -> None:
+        if ends.is_terminal:
+            self._add_terminal(*ends.descriptors)
+        else:
+            self.add_pipe(ends.descriptors[1], STDOUT)
+            self.add_pipe(ends.descriptors[2], STDERR)
+
     def add_pipe(self, fd: int, stream: int) -> None:
         self._streams[fd] = stream
         self._capacity[fd] = PIPE_BYTES
         self._loop.watch(fd, READABLE, lambda event: self._on_event(fd, event))
 
-    def add_terminal(self, terminal: int) -> None:
-        self._relay = Relay(terminal)
+    def _add_terminal(self, terminal: int, relay: int, entry: int) -> None:
+        self._relay = Relay(terminal, relay, entry)
         self._streams[self._relay.pipe] = STDOUT
         self._capacity[self._relay.pipe] = BUSY_PIPE_BYTES
         self._loop.watch(terminal, READABLE, self._on_terminal)
@@ -63,10 +71,15 @@ class Pump:
 
     def _drain_terminal(self, relay: Relay) -> int:
         """A terminal hands over what is on its way when it is asked; at most a fair share of it."""
-        moved = 0
+        moved = self._empty(relay)  # first: a shim that was killed may have left some in it
         while moved < FAIR_SHARE_BYTES and relay.fill():
-            while count := self._take(relay.pipe, FAIR_SHARE_BYTES):
-                moved += count
+            moved += self._empty(relay)
+        return moved
+
+    def _empty(self, relay: Relay) -> int:
+        moved = 0
+        while count := self._take(relay.pipe, FAIR_SHARE_BYTES):
+            moved += count
         return moved
 
     def _on_terminal(self, _event: int) -> None:
@@ -135,10 +148,8 @@ class Pump:
 class Relay:
     """A terminal's output, through a pipe of our own: `splice` wants one on one side."""
 
-    def __init__(self, terminal: int) -> None:
-        self.terminal = terminal
-        self.pipe, self._entry = os.pipe()
-        os.set_blocking(self.pipe, False)
+    def __init__(self, terminal: int, pipe: int, entry: int) -> None:
+        self.terminal, self.pipe, self._entry = terminal, pipe, entry
         self.has_ended = False
 
     def fill(self) -> bool:

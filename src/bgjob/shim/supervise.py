@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import time
@@ -20,6 +21,8 @@ from bgjob.waiting import input_at, input_of, waits_for_input
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bgjob.jobdir import Record
+    from bgjob.shim.child import Doors
+    from bgjob.shim.estate import Estate, Will
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
@@ -29,48 +32,53 @@ LOOK_AGAIN_S = 0.003
 class Supervisor:
     """Runs in the job directory. All that can fail for want of room is made before the child is started."""
 
-    stdin: Stdin
-    _child: child.Child
-    _pump: Pump
-
-    def __init__(self, spec: Record, slot: int | None) -> None:
-        self._spec, self._slot = spec, slot
-        self._loop = Loop()
-        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
-        self._desk = Desk(self._loop, jobdir.CONTROL, self)
-        self._stop = Stop(self._loop)
-        self._waiters: list[Waiter] = []
-        self._resizes: list[list[int]] = []
+    def __init__(self, spec: Record, estate: Estate, will: Will) -> None:
+        self._spec, self.estate, self.will = spec, estate, will
+        self._pid, self.started = 0, time.monotonic()
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
         self._childless = False
+        self._waiters: list[Waiter] = []
+        self._resizes = _known_resizes() if spec.get("pty") else []
+        self._loop = Loop()
+        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
+        self._pump = Pump(self._loop, self._log, self._on_output)
+        self._pump.add(estate.ends)
+        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
+        self._stop = Stop(self._loop)
+        Desk(self._loop, estate.control, self)
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         self._loop.watch(self._signals, READABLE, self._on_signal)
 
-    def start(self, script: str | None, environment: dict[str, str], umask: int) -> int:
+    def start(self, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
-        job = child.start(self._spec, script, environment, umask)
-        self._started = time.monotonic()
-        self._child = job
-        self._pump = Pump(self._loop, self._log, self._on_output)
-        if job.stderr is None:
-            self._pump.add_terminal(job.stdout)
-        else:
-            self._pump.add_pipe(job.stdout, STDOUT)
-            self._pump.add_pipe(job.stderr, STDERR)
-        self.stdin = Stdin(self._loop, job.stdin, self._settled_log_end, job.is_on_terminal)
-        return job.pid
+        self._pid = child.start(self._spec, script, environment, umask, doors)
+        self.started = time.monotonic()
+        return self._pid
+
+    def resume(
+        self, pid: int, started: float, outcome: Record | None, stopping: tuple[str, int, float] | None
+    ) -> None:
+        """Go on with a job that another shim has started, as far as it had come."""
+        self._pid, self.started, self._outcome = pid, started, outcome
+        self._pump.drain()  # what is between terminal and log would wake nobody
+        if stopping:
+            self._stop_cause, signal_number, strike_at = stopping
+            self._stop.begin(signal_number, strike_at - time.monotonic())
+        if outcome:
+            self._announce()  # who waited at the old shim has gone; the slot and the disk may not know yet
 
     def run(self) -> None:
         self._reserve_outcome()
         if self._spec.get("timeout_s") is not None:
-            self._loop.call_later(self._spec["timeout_s"], self._time_out)
+            self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
+        self._reap()
         while not self._is_over():
             self._loop.turn()
         self._pump.drain()
         self._stop.done()
-        self._desk.close()
+        self._leave()
 
     def _reserve_outcome(self) -> None:
         try:
@@ -79,18 +87,27 @@ class Supervisor:
             pass  # the disk is full already: it will be tried again when there is an outcome
 
     def _is_over(self) -> bool:
-        return self._child.reaped and self._childless and (self._adopts or self._pump.finished)
+        return self._outcome is not None and self._childless and (self._adopts or self._pump.finished)
+
+    def _leave(self) -> None:
+        try:
+            os.unlink(jobdir.CONTROL)
+        except FileNotFoundError:
+            pass
+        fcntl.flock(
+            self.estate.given.lock, fcntl.LOCK_UN
+        )  # at once, though the guard has it for a moment yet
 
     # -- what visitors ask --------------------------------------------------------------------------
 
     def status(self) -> Record:
         unread = self.stdin.unread_bytes()
-        return {"pid": self._child.pid, "end": self._log.end, "outcome": self._outcome, "unread": unread}
+        return {"pid": self._pid, "end": self._log.end, "outcome": self._outcome, "unread": unread}
 
     def waits_for_input(self) -> str:
         """yes, no or unknown, from the kernel: an ancestor may ask what a stranger may not."""
         fd = self.stdin.fd
-        source = input_of(self._child.pid) if self._child.is_on_terminal or fd < 0 else input_at(fd)
+        source = input_of(self._pid) if self.estate.ends.is_terminal or fd < 0 else input_at(fd)
         return waits_for_input(processes.descendants(os.getpid()), source).answer
 
     def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
@@ -140,6 +157,7 @@ class Supervisor:
 
     def _end_by(self, cause: str, signal_number: int, grace_s: float) -> None:
         self._stop_cause = self._stop_cause or cause
+        self.will.stopping(self._stop_cause, signal_number, time.monotonic() + grace_s)
         self._stop.begin(signal_number, grace_s)
 
     # -- the end ------------------------------------------------------------------------------------
@@ -147,7 +165,7 @@ class Supervisor:
     def _reap(self) -> None:
         """Look, record, and only then reap: a code that is reaped and not on disk can be lost."""
         while dead := self._first_dead():
-            if dead.pid != self._child.pid:
+            if dead.pid != self._pid:
                 child.reap(dead)
             elif not self._record(dead):
                 return
@@ -165,7 +183,6 @@ class Supervisor:
             self._loop.call_later(RETRY_S, lambda: self._record_again(dead))
             return False
         child.reap(dead)
-        self._child.reaped = True
         return True
 
     def _record_again(self, dead: child.Death) -> None:
@@ -180,7 +197,7 @@ class Supervisor:
             "exit_code": dead.exit_code,
             "signal": dead.signal,
             "ended_at": time.time(),
-            "duration_s": time.monotonic() - self._started,
+            "duration_s": time.monotonic() - self.started,
             "output_bytes": self._log.end,
             "stdout_bytes": self._log.before[STDOUT],
             "stderr_bytes": self._log.before[STDERR],
@@ -194,15 +211,13 @@ class Supervisor:
         return True
 
     def _announce(self) -> None:
-        """Visible first, durable right after: a reader checks the log's length against the outcome."""
-        if self._slot is not None:
-            os.close(self._slot)
-            self._slot = None
+        """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
+        if self.estate.given.slot is not None:
+            fcntl.flock(self.estate.given.slot, fcntl.LOCK_UN)
         self._on_output()
         self.stdin.end_all("the job has ended")
         try:
-            self._log.sync()
-            jobdir.sync_record(jobdir.OUTCOME)
+            jobdir.seal_outcome()
         except OSError:
             pass  # the machine's trouble, and not the job's
 
@@ -236,3 +251,8 @@ class Supervisor:
     def _look_again(self, waiter: Waiter) -> None:
         waiter.timed = False
         self._consider(waiter)
+
+
+def _known_resizes() -> list[list[int]]:
+    resizes: list[list[int]] = (jobdir.read_record(jobdir.TERMINAL) or {}).get("resizes", [])
+    return resizes

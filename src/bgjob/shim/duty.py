@@ -1,0 +1,207 @@
+"""A shim's duty: to begin a job and see it to its end; and a guard's, to go on where a killed shim left it."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import os
+import time
+
+from bgjob import jobdir, processes
+from bgjob.shim.child import Doors, first_dead, open_ends
+from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
+from bgjob.shim.supervise import Supervisor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from bgjob.jobdir import Record
+
+    Found = TypeVar("Found")
+
+TRIES, TRY_AGAIN_S = 25, 0.2
+
+
+def never_returning(directory: str, duty: Callable[[], None]) -> None:
+    """Whatever happens, this process does not return into its parent's code."""
+    status = 1
+    try:
+        duty()
+        status = 0
+    finally:
+        try:
+            if status:
+                _leave_traceback(directory)
+        finally:
+            os._exit(status)
+
+
+def begin(directory: str, given: Given, umask: int, will: Will) -> None:
+    os.chdir(directory)
+    spec, environment = _papers(given.papers)
+    try:
+        estate, doors = open_estate(given, spec)
+    except OSError as error:
+        if _take(given):  # it is ours to fail: the starter must not try again with what we say has failed
+            _fail(given, error)
+        return
+    will.leave(directory, estate)  # before the job is ours: from then on one of us sees to it
+    if _take(given):
+        _start(spec, estate, will, environment, umask, doors)
+
+
+def take_over(directory: str, legacy: Legacy, umask: int) -> None:
+    """Everything is on disk, in the estate, or among our children: the shim's became ours when it died."""
+    os.chdir(directory)
+    spec = _patiently(_spec_on_disk)
+    estate = legacy.estate(is_terminal=bool(spec.get("pty")))
+    outcome = _patiently(_outcome_on_disk)
+    if outcome is not None or legacy.started() or _has_children():
+        return _resume(legacy, spec, estate, outcome)
+    if _take(estate.given):
+        try:
+            estate.ends, doors = open_ends(spec)  # nothing was started: the job's ends were the shim's alone
+        except OSError as error:
+            return _fail(estate.given, error)
+        environment = _papers(estate.given.papers)[1]
+        _start(spec, estate, Will(None), environment, umask, doors)
+
+
+def _start(
+    spec: Record, estate: Estate, will: Will, environment: dict[str, str], umask: int, doors: Doors
+) -> None:
+    script = os.path.abspath(jobdir.SCRIPT) if os.path.exists(jobdir.SCRIPT) else None
+    environment[processes.JOB_ID_VARIABLE] = spec["id"]
+    try:
+        supervisor = Supervisor(spec, estate, will)
+        pid = supervisor.start(script, environment, umask, doors)
+    except (OSError, ValueError) as error:
+        return _fail(estate.given, error)
+    environment.clear()  # secrets do not rest with us
+    run = _run_record(pid, time.time())
+    supervisor.record_run(run)
+    _tell(estate.given, run)
+    will.started(pid, supervisor.started)
+    supervisor.run()
+
+
+def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None) -> None:
+    started = legacy.started()
+    if started is None:
+        pid = 0 if outcome else _patiently(_first_child)
+        if pid and not processes.has_execed(pid):
+            return _fail(
+                estate.given, OSError("the command could not be exec'd; its shim was killed meanwhile")
+            )
+        started = (pid, time.monotonic())
+    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None)))
+    supervisor.resume(*started, outcome, legacy.stopping())
+    known = jobdir.read_record(jobdir.RUN) or {}
+    run = _run_record(started[0], known.get("started_at") or time.time())
+    supervisor.record_run(run)
+    _tell(estate.given, run)
+    supervisor.run()
+
+
+def _patiently(act: Callable[[], Found]) -> Found:
+    """What fails for want of descriptors, of memory or by the disk may work in a moment; nobody comes after us."""
+    for _ in range(TRIES):
+        try:
+            return act()
+        except OSError:
+            time.sleep(TRY_AGAIN_S)
+    return act()
+
+
+def _has_children() -> bool:
+    """By the kernel's word: a list that could not be read looks like an empty one."""
+    try:
+        first_dead()
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _first_child() -> int:
+    """They are in the order in which they became the shim's: the job is first."""
+    children = processes.children(os.getpid())
+    if not children:
+        raise OSError("the job's process cannot be seen")
+    return children[0]
+
+
+def _papers(fd: int) -> tuple[Record, dict[str, str]]:
+    """What to run, and in which environment."""
+    data = os.pread(fd, os.fstat(fd).st_size, 0)
+    if data.startswith(b"{"):  # from a server that was started before an upgrade
+        return _spec_on_disk(), json.loads(data)
+    papers: tuple[Record, dict[str, str]] = marshal.loads(data)
+    return papers
+
+
+def _spec_on_disk() -> Record:
+    spec = jobdir.read_record(jobdir.SPEC)
+    if spec is None:
+        raise OSError("no readable spec")
+    return spec
+
+
+def _outcome_on_disk() -> Record | None:
+    outcome = jobdir.read_record(jobdir.OUTCOME)
+    if outcome is None and os.path.exists(jobdir.OUTCOME):
+        raise OSError("no readable outcome")
+    return outcome
+
+
+def _take(given: Given) -> bool:
+    """Say that the job has somebody; False if the starter has given up on us."""
+    try:
+        return os.write(given.ready, b"+") == 1
+    except BrokenPipeError:
+        return False
+
+
+def _tell(given: Given, answer: bytes) -> None:
+    if given.ready < 0:
+        return  # the shim has
+    try:
+        os.write(given.ready, answer + b"\n")
+    except OSError:
+        pass  # the starter was killed, or finds it on disk: the job goes on all the same
+    os.close(given.ready)
+
+
+def _fail(given: Given, error: Exception) -> None:
+    reason = f"{type(error).__name__}: {error}"
+    outcome = {
+        "format": jobdir.FORMAT_VERSION,
+        "cause": "never_started",
+        "reason": reason,
+        "ended_at": time.time(),
+        "duration_s": 0.0,
+        "output_bytes": 0,
+    }
+    try:
+        jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
+    except OSError:
+        pass  # then it is lost, as one that never started: what matters is that the starter is told
+    _tell(given, json.dumps({"error": reason}).encode())
+
+
+RUN_RECORD = b'{"format": %d, "pid": %d, "shim_pid": %d, "started_at": %a, "boot_id": %s}'
+
+
+def _run_record(pid: int, started_at: float) -> bytes:
+    """By hand: the first use of `json` touches a fifth of all that an idle shim takes."""
+    boot_id = processes.boot_id()
+    quoted = b"null" if boot_id is None else b'"%s"' % boot_id.encode()
+    return RUN_RECORD % (jobdir.FORMAT_VERSION, pid, os.getpid(), started_at, quoted)
+
+
+def _leave_traceback(directory: str) -> None:
+    import traceback
+
+    with open(f"{directory}/shim-error.txt", "a") as file:
+        traceback.print_exc(file=file)

@@ -1,0 +1,146 @@
+"""All that a shim holds for its job, and its will: how the guard comes to hold it too, before it is used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from bgjob import jobdir
+from bgjob.shim.child import Doors, Ends, open_ends
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket as RawSocket  # noqa: N812 # what `socket.socket` wraps
+
+    from bgjob.jobdir import Record
+
+MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
+JOB, STARTED, STDIN_CLOSED, STOPPING = b"J", b"R", b"C", b"S"
+READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, perhaps a slot
+
+
+class Given:
+    """What a starter hands over with a job's directory."""
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self.lock, self.ready, self.papers, *slot = descriptors
+        self.slot = slot[0] if slot else None
+        for fd in descriptors:
+            if fd >= 0:
+                os.set_inheritable(fd, False)
+
+
+class Estate:
+    """Held by the shim and by its guard: it outlives either of them."""
+
+    def __init__(self, given: Given, control: socket.socket, ends: Ends) -> None:
+        self.given, self.control, self.ends = given, control, ends
+
+    def descriptors(self) -> list[int]:
+        given = self.given
+        held = [given.lock, given.ready, given.papers, self.control.fileno(), *self.ends.descriptors]
+        return held if given.slot is None else [*held, given.slot]
+
+
+def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:
+    ends, doors = open_ends(spec)
+    return Estate(given, _listen(), ends), doors
+
+
+def _listen() -> socket.socket:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control.setblocking(False)
+    try:
+        control.bind(jobdir.CONTROL)  # our umask makes it 0600
+    except OSError:
+        os.unlink(jobdir.CONTROL)  # of a shim that died before it had the job
+        control.bind(jobdir.CONTROL)
+    control.listen(128)
+    return control
+
+
+class Will:
+    """The shim's end. A guard that is gone hears nothing: then the shim goes on alone."""
+
+    def __init__(self, line: RawSocket | None) -> None:
+        self._line = line
+
+    def leave(self, directory: str, estate: Estate) -> None:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(estate.descriptors()))
+        self._say(JOB + os.fsencode(directory), [rights])
+
+    def started(self, pid: int, started: float) -> None:
+        self._say(STARTED + b"%d %a" % (pid, started))
+
+    def stdin_closed(self) -> None:
+        self._say(STDIN_CLOSED)
+
+    def stopping(self, cause: str, signal_number: int, strike_at: float) -> None:
+        self._say(STOPPING + b"%s %d %a" % (cause.encode(), signal_number, strike_at))
+
+    def _say(self, message: bytes, rights: list[tuple[int, int, bytes]] | None = None) -> None:
+        if self._line is not None:
+            try:
+                self._line.sendmsg([message], rights or [], socket.MSG_DONTWAIT)
+            except OSError:
+                self._line = None
+
+
+class Legacy:
+    """The guard's end: what the shim has left so far. Kept as it came until it is needed: memory counts here."""
+
+    def __init__(self) -> None:
+        self._facts: dict[bytes, bytes] = {}
+        self._descriptors: list[int] = []
+
+    def hear(self, line: RawSocket) -> bool:
+        """The next message; False when the shim is gone."""
+        message, rights, _, _ = line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, socket.MSG_CMSG_CLOEXEC)
+        tag = message[:1]
+        self._facts[tag] = message[1:]
+        if tag == JOB:
+            self._descriptors = unpacked(rights)
+        elif tag == STARTED:
+            self._drop(READY)
+            self._drop(PAPERS)
+        elif tag == STDIN_CLOSED:
+            self._drop(STDIN)
+        return bool(message)
+
+    def _drop(self, place: int) -> None:
+        os.close(self._descriptors[place])
+        self._descriptors[place] = -1
+
+    @property
+    def directory(self) -> str | None:
+        """None if the shim had no job yet."""
+        return os.fsdecode(self._facts[JOB]) if JOB in self._facts else None
+
+    def started(self) -> tuple[int, float] | None:
+        """The job's pid, and when by the monotonic clock."""
+        if STARTED not in self._facts:
+            return None
+        pid, moment = self._facts[STARTED].split()
+        return int(pid), float(moment)
+
+    def stopping(self) -> tuple[str, int, float] | None:
+        """Why, by which signal, and when by SIGKILL."""
+        if STOPPING not in self._facts:
+            return None
+        cause, number, moment = self._facts[STOPPING].split()
+        return cause.decode(), int(number), float(moment)
+
+    def estate(self, is_terminal: bool) -> Estate:
+        lock, ready, papers, control, *rest = self._descriptors
+        given = Given([lock, ready, papers, *rest[3:]])
+        return Estate(given, socket.socket(fileno=control), Ends(rest[:3], is_terminal))
+
+
+def _packed(descriptors: list[int]) -> bytes:
+    return struct.pack(f"{len(descriptors)}i", *descriptors)
+
+
+def unpacked(rights: list[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors that came with a message."""
+    return [fd for _, _, data in rights for (fd,) in struct.iter_unpack("i", data)]
