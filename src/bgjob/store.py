@@ -26,27 +26,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import __version__, jobdir, processes
+from bgjob import jobdir, processes
 from bgjob.errors import JobNotFound, StoreUnusable
-from bgjob.job import (
-    End,
-    Ended,
-    Exited,
-    Job,
-    Lost,
-    Malformed,
-    Run,
-    Running,
-    Spec,
-    State,
-    Unreadable,
-    UnreadableSpec,
-    cause_word,
-    end_of,
-    run_of,
-    spec_of,
-)
-from bgjob.jobdir import CONTROL, LOG, OUTCOME, RUN, SCRIPT, SPEC, TERMINAL
+from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
+from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC, TERMINAL
+from bgjob.records import read_spec, read_state, run_from
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
@@ -60,7 +44,6 @@ DAY_S = 86400.0
 FARTHEST_PLACE_US = 9 * 10**15  # the year 2255: what is beyond is no place that a clock gave
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 STEADY_S = 3600.0
-VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
 
 @dataclass(frozen=True)
@@ -76,6 +59,7 @@ class Store:
         self.home = os.path.abspath(home)
         self._jobs, self._index = f"{self.home}/jobs", f"{self.home}/index"
         self._ended: dict[str, Job] = {}  # these never change again
+        self._specs: dict[str, Spec] = {}  # nor do these
         self._prepare()
 
     # -- making a job -------------------------------------------------------------------------------
@@ -174,28 +158,24 @@ class Store:
                 yield place, self.load(job_id)
 
     def _read(self, job_id: str, directory: str) -> Job:
-        spec = _spec(job_id, directory)
-        state = _credible(self._state(directory), directory)
+        spec = self._specs.get(job_id) or read_spec(job_id, directory)
+        state = read_state(directory)
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         if isinstance(state, Lost) and not os.path.isdir(directory):
             raise JobNotFound(job_id)  # removed while we read
         job = Job(spec, state, run)
-        if not isinstance(state, Running):
-            self._remember(job)
+        self._remember(job)
         return job
 
-    def _state(self, directory: str) -> State:
-        if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
-            return end
-        if jobdir.is_locked(f"{directory}/{SPEC}"):
-            return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
-        # it may have ended between the two looks
-        return _end(jobdir.read_record(f"{directory}/{OUTCOME}")) or Lost(_why_lost(directory))
-
     def _remember(self, job: Job) -> None:
-        if len(self._ended) >= REMEMBERED_JOBS:
+        if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
             self._ended.clear()
-        self._ended[job.id] = job
+            self._specs.clear()
+        if not isinstance(job.state, Running):
+            self._specs.pop(job.id, None)
+            self._ended[job.id] = job
+        elif not isinstance(job.spec, UnreadableSpec):
+            self._specs[job.id] = job.spec
 
     # -- cleaning up --------------------------------------------------------------------------------
 
@@ -237,13 +217,24 @@ class Store:
         return _mtime(leapt)
 
     def _remove_surplus(self, keep_jobs: int, oldest: float, now: float, leapt_at: float) -> None:
-        kept = 0
-        for place, job in self.jobs():
-            if isinstance(job.state, Running) or self.has_shim(job.id):
+        places = list(self.ids())
+        kept, are_few = 0, len(places) <= keep_jobs
+        for place, job_id in places:
+            if are_few and _made_at(place) >= oldest:
+                continue  # neither too many nor too old: no need to open it
+            job = self._ended_job(job_id)
+            if job is None:
                 continue
             kept += 1
-            if kept > keep_jobs or _ages_from(_last_seen(job), leapt_at, now) < oldest:
-                self.remove(place, job.id)
+            is_surplus = kept > keep_jobs and job.is_understood  # a newer version's job goes by its age alone
+            if is_surplus or _ages_from(_last_seen(job), leapt_at, now) < oldest:
+                self.remove(place, job_id)
+
+    def _ended_job(self, job_id: str) -> Job | None:
+        with contextlib.suppress(JobNotFound):
+            job = self.load(job_id)
+            return None if isinstance(job.state, Running) or self.has_shim(job_id) else job
+        return None
 
     def _sweep(self, oldest: float) -> None:
         """What killed starters and cleaners left behind."""
@@ -354,94 +345,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _spec(job_id: str, directory: str) -> Spec:
-    """One that cannot be read is said to be so, and dated by its directory: a job's age must not depend on it."""
-    try:
-        return spec_of(job_id, _understood(jobdir.read_record(f"{directory}/{SPEC}")))
-    except Malformed as why:
-        changed_at = max(0.0, _mtime(directory))
-        return UnreadableSpec(job_id, f"({SPEC} cannot be read: {why})", "", "", changed_at, 0)
-
-
-def run_from(record: jobdir.Record | None) -> Run | None:
-    try:
-        return run_of(_understood(record))
-    except Malformed:
-        return None
-
-
-def _end(record: jobdir.Record | None) -> End | Unreadable | None:
-    """What is no record counts as missing. What is one tells that the job has ended, even if not how."""
-    if record is None:
-        return None
-    try:
-        return end_of(_understood(record))
-    except Malformed as why:
-        return Unreadable(f"how it ended is in its {OUTCOME}, which bgjob {__version__} cannot read: {why}")
-
-
-def _understood(record: jobdir.Record | None) -> jobdir.Record:
-    """The record, if it is of a format whose rules we know."""
-    if record is None:
-        raise Malformed("it is missing, torn or no record")
-    number = record.get("format", 1)
-    if not isinstance(number, int) or number < 1:
-        raise Malformed("its format is no number")
-    if number > jobdir.FORMAT_VERSION:
-        raise Malformed(f"it is of format {str(number)[:20]}; {_reader(record.get('needs'))} reads that")
-    return record
-
-
-def _reader(version: object) -> str:
-    is_one = isinstance(version, str) and VERSION.fullmatch(version)
-    return f"bgjob {version} or newer" if is_one else "a newer bgjob"
-
-
-def _credible(state: State, directory: str) -> State:
-    """After a power cut an outcome without its seal may be ahead of the output it speaks of."""
-    if not isinstance(state, Ended) or state.output_bytes == 0:
-        return state
-    outcome, spec = f"{directory}/{OUTCOME}", f"{directory}/{SPEC}"
-    if jobdir.is_sealed(outcome) or not _is_of_another_boot(directory) or jobdir.is_locked(spec):
-        return state
-    how = f"exit code {state.code}" if isinstance(state, Exited) else cause_word(state)
-    return Lost(
-        f"the machine was restarted before its end was safely on disk: {how} is on record, output may be missing"
-    )
-
-
-def _is_of_another_boot(directory: str) -> bool:
-    """By its spec, which is on disk before anything else of it. One that does not say is taken at its word."""
-    here = processes.boot_id()
-    return (jobdir.read_record(f"{directory}/{SPEC}") or {}).get("boot_id", here) != here
-
-
-def _why_lost(directory: str) -> str:
-    """As much as is known: what cannot be read is no reason to say that it is not there."""
-    if not _is_plain_file(f"{directory}/{SPEC}"):
-        return f"its {SPEC} is gone or cannot be opened, so that nobody can tell whether it runs"
-    if os.path.lexists(f"{directory}/{OUTCOME}"):
-        return f"its {OUTCOME} cannot be read: it is torn or no record"
-    run = run_from(jobdir.read_record(f"{directory}/{RUN}"))
-    if run is None and os.path.lexists(f"{directory}/{RUN}"):
-        return f"nobody saw its end, and its {RUN} cannot be read"
-    if run is None and jobdir.read_record(f"{directory}/{SPEC}") is None:
-        return f"its {SPEC} cannot be read, and nothing tells whether it was started"
-    if run is None and _is_of_another_boot(directory):
-        return "the machine was restarted; whether it had started is not known"
-    if run is None:
-        return "it was never started: whoever was about to start it is gone"
-    if run.boot_id != processes.boot_id():
-        return "the machine was restarted while it ran"
-    return "its shim and its guard were killed while it ran"
-
-
-def _is_plain_file(path: str) -> bool:
-    """One whose lock can be asked."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
-    except OSError:
-        return False
+def _made_at(place: str) -> float:
+    return int(place.partition("-")[0]) / 1e6
 
 
 def _last_seen(job: Job) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-import bgjob.store
+import bgjob.records
 from bgjob import jobdir, processes
 from bgjob.api import Jobs
 from bgjob.errors import BgjobError
@@ -314,7 +314,7 @@ def test_without_the_syncs_at_the_end_settled_jobs_are_lost(scenes: dict[str, Sc
 def test_without_the_readers_check_an_outcome_is_believed_before_its_log_is_on_disk(
     scenes: dict[str, Scene], memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bgjob.store, "_credible", lambda state, _directory: state)
+    monkeypatch.setattr(bgjob.records, "_credible", lambda state, _directory: state)
     assert "its output is not whole" in some_violations(scenes["both streams"], memory, SAMPLES)
 
 

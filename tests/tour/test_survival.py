@@ -12,6 +12,7 @@ from bgjob import processes
 from bgjob.api import Jobs, Look, Typed
 from bgjob.control import Line
 from bgjob.job import Exited, Killed, Lost, TimedOut
+from bgjob.records import read_state
 from tests.conftest import Gate, Server, StartServer
 from tests.shim.shims import guard_pid, kill_both, shim_pid, wait_until_gone
 
@@ -253,7 +254,7 @@ def test_three_hundred_short_jobs_only_go_forward(jobs: Jobs) -> None:
         seen_ended: set[str] = set()
         while not done.is_set():
             for job_id in ids[:]:
-                state = jobs._store._state(jobs._store.directory(job_id))
+                state = read_state(jobs._store.directory(job_id))
                 if isinstance(state, Lost) or (job_id in seen_ended and not isinstance(state, Exited)):
                     wrong.append(f"{job_id}: {state}")
                 if isinstance(state, Exited):

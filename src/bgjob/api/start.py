@@ -12,8 +12,8 @@ from bgjob import policy
 from bgjob.api.door import Door
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, Running, Spec
+from bgjob.records import run_from
 from bgjob.spawn import Handover
-from bgjob.store import run_from
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"

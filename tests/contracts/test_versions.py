@@ -1,0 +1,286 @@
+"""What one version has started, the next one steers, and so does the one before: they meet on disk and at the socket.
+
+releases/ has the package of every release whose jobs may still run when this one comes. Each is run as its users
+run it, from a directory of its own; only its dependencies are those of the tests.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+import bgjob
+from bgjob import processes
+from bgjob.api import open_jobs
+from tests.conftest import Server, ToolError, end_all_jobs
+
+RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
+PRESENT = Path(bgjob.__file__).parents[1]
+ECHO = "echo ready; while read line; do echo got $line; echo not $line >&2; done; echo end; exit 3"
+ON_A_TERMINAL = "stty -echo; echo ready; while read line; do stty size; done"
+WAIT_S = 30
+
+
+class Version:
+    """A package of bgjob in some directory."""
+
+    def __init__(self, portal: BlockingPortal, root: Path) -> None:
+        self._portal, self.root = portal, root
+
+    def server(self, home: Path, **environment: str) -> Server:
+        return Server(self._portal, home, {"PYTHONPATH": str(self.root), **environment}, "auto")
+
+    def cli(self, home: Path, *arguments: str, **environment: str) -> str:
+        own = {"PYTHONPATH": str(self.root), "BGJOB_HOME": str(home), **environment}
+        return subprocess.run(
+            [sys.executable, "-m", "bgjob", *arguments],
+            env={**os.environ, **own},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+
+class Pair:
+    """Two versions on one home: one that starts jobs, and the other."""
+
+    def __init__(self, home: Path, starter: Version, other: Version, servers: dict[Version, Server]) -> None:
+        self.home, self.starter_version, self.other_version = home, starter, other
+        self.starter, self.other = servers[starter], servers[other]
+
+    def start(self, command: str, **options: Any) -> str:
+        job_id = self.starter.execute(command, **options)
+        self.other.wait_until_printed(job_id, "ready")
+        return job_id
+
+    def wait(self, job_id: str) -> dict[str, Any]:
+        answer = self.other.call("wait_for_job", job_ids=[job_id], timeout_s=WAIT_S)
+        assert answer["met"]
+        return dict(answer["jobs"][0])
+
+    def told_by_both(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Both tell the same, but for what only one of them can tell."""
+        ours, theirs = self.starter.call(tool, **arguments), self.other.call(tool, **arguments)
+        common = ours.keys() & theirs.keys()
+        assert {key: ours[key] for key in common} == {key: theirs[key] for key in common}
+        return ours
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda path: path.stem)
+def release(
+    request: pytest.FixtureRequest, portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory
+) -> Version:
+    root = tmp_path_factory.mktemp("release")
+    zipfile.ZipFile(request.param).extractall(root)
+    return Version(portal, root)
+
+
+@pytest.fixture(scope="module")
+def present(portal: BlockingPortal) -> Version:
+    return Version(portal, PRESENT)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("versions") / "home"
+    yield home
+    end_all_jobs(home)
+
+
+@pytest.fixture(scope="module")
+def servers(release: Version, present: Version, shared: Path) -> Iterator[dict[Version, Server]]:
+    with contextlib.ExitStack() as started:
+
+        def start(version: Version) -> Server:
+            server = version.server(shared, MCP_BG_MAX_JOBS="100")
+            started.callback(server.close)
+            return server
+
+        yield {version: start(version) for version in (release, present)}
+
+
+@pytest.fixture(params=["the release starts", "this one starts"])
+def order(request: pytest.FixtureRequest, release: Version, present: Version) -> tuple[Version, Version]:
+    """(who starts, who steers)"""
+    return (release, present) if request.param == "the release starts" else (present, release)
+
+
+@pytest.fixture
+def pair(order: tuple[Version, Version], servers: dict[Version, Server], shared: Path) -> Pair:
+    return Pair(shared, *order, servers)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "home"
+    end_all_jobs(tmp_path / "home")
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="asks /proc which package a shim is of")
+def test_each_server_runs_its_own_version(pair: Pair) -> None:
+    """Else the rest of this file would prove nothing."""
+    job_id = pair.start("echo ready; read x")
+    run = open_jobs({"BGJOB_HOME": str(pair.home)}, many=False).look(job_id).job.run
+    assert run is not None
+    arguments = Path(f"/proc/{run.shim_pid}/cmdline").read_bytes().split(b"\0")
+    assert str(pair.starter_version.root).encode() in arguments
+    assert str(pair.other_version.root).encode() not in arguments
+    pair.other.call("kill_job", job_id=job_id)
+
+
+def test_a_job_is_seen_and_typed_into_by_the_other_version(pair: Pair) -> None:
+    job_id = pair.start(ECHO, name="seen by both")
+    status = pair.other.status(job_id)
+    assert (status["status"], status["name"], status["waits_for_input"]) == ("running", "seen by both", "yes")
+    assert status["descendants"] == 1
+    assert job_id in [job["job_id"] for job in pair.other.call("list_jobs", status="running")["jobs"]]
+
+    reply = pair.other.call("interact_with_job", job_id=job_id, input="one")
+    assert (reply["stdout"], reply["stderr"], reply["accepted_bytes"]) == ("got one\n", "not one\n", 4)
+    more = pair.other.call("wait_for_job", job_ids=[job_id], pattern="got one", timeout_s=WAIT_S)
+    assert more["jobs"][0]["match"] == "got one"
+    pair.other.call("interact_with_job", job_id=job_id, input="two", close_stdin=True)
+
+    ended = pair.wait(job_id)
+    assert (ended["condition"], ended["exit_code"], ended["cause"]) == ("exit", 3, "exited")
+    assert pair.told_by_both("get_job_status", job_id=job_id)["status"] == "failed"
+    output = pair.told_by_both("get_job_output", job_id=job_id)
+    assert (output["stdout"], output["stderr"]) == ("ready\ngot one\ngot two\nend\n", "not one\nnot two\n")
+    assert pair.told_by_both("tail_job_output", job_id=job_id, lines=1)["stdout"] == "end\n"
+    assert pair.told_by_both("get_job_output", job_id=job_id, view="interleaved")["interleaved"]
+    found = pair.told_by_both("search_job_output", pattern="^not", job_ids=[job_id])
+    assert [match["line"] for match in found["matches"]] == ["not two", "not one"]
+
+
+def test_a_terminal_is_resized_by_the_other_version(pair: Pair) -> None:
+    job_id = pair.start(ON_A_TERMINAL, pty=True)
+    for rows, cols in ((30, 100), (10, 40)):
+        pair.other.call("interact_with_job", job_id=job_id, input="go", rows=rows, cols=cols)
+        pair.other.wait_until_printed(job_id, f"{rows} {cols}")
+    assert pair.told_by_both("get_job_output", job_id=job_id, view="screen")["screen"].split() == (
+        ["ready", "30", "100", "10", "40"]
+    )
+    pair.other.call("interact_with_job", job_id=job_id, input="", keys=["ctrl-d"])
+    assert pair.wait(job_id)["exit_code"] == 0
+
+
+def test_a_job_is_killed_by_the_other_version_with_all_it_started(pair: Pair) -> None:
+    job_id = pair.start("setsid sleep 1000 & trap '' TERM; echo ready; sleep 1000; sleep 1000")
+    killed = pair.other.call("kill_job", job_id=job_id, grace_s=0.2)
+    assert (killed["status"], killed["processes"] >= 3, killed["signal"]) == ("killed", True, "SIGKILL")
+    assert processes.marked(job_id) == []
+    assert pair.told_by_both("get_job_status", job_id=job_id)["cause"] == "killed"
+    assert pair.told_by_both("kill_job", job_id=job_id)["status"] == "already_terminated"
+
+
+def test_a_job_whose_starter_is_gone_is_steered_by_the_other_version(pair: Pair) -> None:
+    job_id = pair.starter_version.cli(pair.home, "run", ECHO)
+    pair.other.wait_until_printed(job_id, "ready")
+    assert pair.other.call("interact_with_job", job_id=job_id, input="you")["stdout"] == "got you\n"
+    pair.other.call("interact_with_job", job_id=job_id, input="", close_stdin=True)
+    assert pair.wait(job_id)["exit_code"] == 3
+    assert pair.other_version.cli(pair.home, "logs", job_id) == "ready\ngot you\nend"
+
+
+def test_both_versions_steer_one_job_at_once(pair: Pair) -> None:
+    job_id = pair.start(ECHO)
+
+    def wait(server: Server) -> dict[str, Any]:
+        answer = server.call("wait_for_job", job_ids=[job_id], pattern="got 9", timeout_s=WAIT_S)
+        return dict(answer["jobs"][0])
+
+    with ThreadPoolExecutor() as pool:
+        waits = [pool.submit(wait, server) for server in (pair.starter, pair.other)]
+        for number in range(10):
+            server = pair.other if number % 2 else pair.starter
+            assert (
+                server.call("interact_with_job", job_id=job_id, input=str(number), wait_s=1)["accepted_bytes"]
+                == 2
+            )
+        assert [done.result()["match"] for done in waits] == ["got 9", "got 9"]
+    assert pair.told_by_both("get_job_output", job_id=job_id)["stdout"] == (
+        "ready\n" + "".join(f"got {number}\n" for number in range(10))
+    )
+    pair.other.call("kill_job", job_id=job_id)
+
+
+def test_of_both_versions_one_starts_a_job_of_a_name(pair: Pair) -> None:
+    def run(server: Server) -> dict[str, Any]:
+        return server.call("execute_command", command="sleep 1000", name="one of these", if_running="reuse")
+
+    with ThreadPoolExecutor() as pool:
+        ids = {answer["job_id"] for answer in pool.map(run, [pair.starter, pair.other] * 2)}
+    assert len(ids) == 1
+    pair.other.call("kill_job", job_id=ids.pop(), grace_s=0)
+
+
+def test_slots_are_exact_across_versions(order: tuple[Version, Version], home: Path) -> None:
+    first, second = order
+    limit = {"MCP_BG_MAX_JOBS": "2"}
+    ids = [first.cli(home, "run", "sleep 1000", **limit), second.cli(home, "run", "sleep 1000", **limit)]
+    for version in order:
+        with pytest.raises(subprocess.CalledProcessError) as refusal:
+            version.cli(home, "run", "sleep 1000", **limit)
+        assert "Job limit reached" in refusal.value.stderr
+    assert second.cli(home, "kill", "--grace", "0", ids[0]).startswith("killed ")
+    assert first.cli(home, "run", "sleep 1000", **limit)
+
+
+def test_the_other_version_cleans_up_what_has_ended_and_nothing_else(
+    order: tuple[Version, Version], home: Path
+) -> None:
+    starter, other = order
+    ended, running = starter.cli(home, "run", "echo over"), starter.cli(home, "run", "sleep 1000")
+    assert starter.cli(home, "logs", "-f", ended) == "over"
+    jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
+    wait_until(lambda: not jobs._store.has_shim(ended))
+    (home / "cleaned").unlink(missing_ok=True)
+    shown = other.cli(home, "ps", MCP_BG_KEEP_JOBS="0")
+    assert running[:8] in shown
+    assert ended[:8] not in shown
+    assert [path.name for path in (home / "jobs").iterdir()] == [running]
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_package_may_be_upgraded_under_a_running_server(
+    release: Version, present: Version, portal: BlockingPortal, tmp_path: Path, home: Path
+) -> None:
+    """An upgrade asks for no restart: from then on shims, and what is imported late, are of the newer version."""
+    package = tmp_path / "installed" / "bgjob"
+    copy_package(release.root / "bgjob", package)
+    server = Version(portal, package.parent).server(home)
+    try:
+        assert server.call("list_jobs")["jobs"] == []
+        shutil.rmtree(package)
+        copy_package(present.root / "bgjob", package)
+        job_id = server.execute(ON_A_TERMINAL, pty=True)
+        server.wait_until_printed(job_id, "ready")
+        server.call("interact_with_job", job_id=job_id, input="go", rows=30, cols=100)
+        server.wait_until_printed(job_id, "30 100")
+        assert server.output(job_id, view="screen")["screen"].split() == ["ready", "30", "100"]
+        assert server.call("kill_job", job_id=job_id)["status"] == "killed"
+        assert server.status(job_id)["cause"] == "killed"
+        with pytest.raises(ToolError, match="not running"):
+            server.call("interact_with_job", job_id=job_id, input="x")
+    finally:
+        server.close()
+
+
+def copy_package(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
