@@ -5,7 +5,6 @@ import contextlib
 import gc
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
-from bgjob.job import Ended, Job, Lost, Running, cause_word, status_word
+from bgjob.job import Ended, Job, Lost, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
 
 EPILOG = """\
@@ -151,7 +150,7 @@ def _end(job: Job) -> str:
             code, number = getattr(end, "code", None), getattr(end, "signal", None)
             if code is not None:
                 return f"exit {code}"
-            return signal.Signals(number).name if number else str(cause_word(job.state))
+            return signal_name(number) if number else str(cause_word(job.state))
 
 
 def _age(seconds: float) -> str:

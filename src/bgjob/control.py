@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +12,30 @@ SOCKET_PATH_MAX_BYTES = 100  # what fits into a sockaddr everywhere
 
 
 class NoShim(Exception):
-    """Nobody answers: the shim has ended, or is ending."""
+    """Nobody answers: the shim has ended, or is ending; or not in words that we know."""
+
+
+class Answer(dict[str, Any]):
+    """What a shim said. It may be of another version: what it does not say, it has not said."""
+
+    def __missing__(self, name: str) -> Any:
+        raise NoShim(f"it does not say {name}: {self.get('error', 'it may be of another version')}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+RULES: dict[str, Callable[[Any], bool]] = {
+    "ok": lambda value: isinstance(value, bool),
+    "waits": lambda value: value in ("yes", "no", "unknown"),
+    "end": _is_count,
+    "at": _is_count,
+    "accepted": _is_count,
+    "unread": lambda value: value is None or _is_count(value),
+    "processes": _is_count,
+    "was_running": lambda value: isinstance(value, bool),
+}
 
 
 class Line:
@@ -23,7 +47,7 @@ class Line:
         except OSError as error:
             raise NoShim(str(error)) from error
 
-    def ask(self, patience_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
+    def ask(self, patience_s: float, payload: bytes = b"", **request: object) -> Answer:
         self.send(patience_s, payload, **request)
         return self.receive()
 
@@ -33,10 +57,10 @@ class Line:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
             self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self) -> Answer:
         try:
             return self._answer()
-        except (ConnectionError, ValueError) as error:
+        except (ConnectionError, ValueError, RecursionError) as error:
             raise NoShim(str(error)) from error
 
     def fileno(self) -> int:
@@ -45,15 +69,19 @@ class Line:
     def close(self) -> None:
         self._socket.close()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> Answer:
         received = b""
         while not received.endswith(b"\n"):
             part = self._socket.recv(1 << 16)
             if not part:
                 raise NoShim("it hung up")
             received += part
-        answer: dict[str, Any] = json.loads(received)
-        return answer
+        answer = json.loads(received)
+        if not isinstance(answer, dict):
+            raise NoShim("its answer is none")
+        return Answer(
+            {name: value for name, value in answer.items() if name not in RULES or RULES[name](value)}
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """The nouns: what a job is, and every way it can stand or have ended."""
 
+import signal
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -158,3 +159,10 @@ def cause_word(state: State) -> CauseWord | None:
             return "lost"
         case _:
             assert_never(state)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time ones between SIGRTMIN and SIGRTMAX
+        return f"SIG{number}"

@@ -4,17 +4,27 @@ Positions are absolute offsets (see log_format); a reader takes nothing from the
 and a segment that is deleted under it is a gap like any other.
 """
 
+import errno
 import os
+import re
+import stat
+import sys
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from operator import le
 from struct import iter_unpack
 
-from bgjob.log_format import HEADER, RUN, RUNS_SUFFIX, segment_name
+from bgjob.log_format import HEADER, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 
 PIECE_BYTES = 1 << 16
-INDEX_READ_BYTES = 1 << 20
+INDEX_MAX_BYTES = 16 << 20  # twice what a segment may weigh
+SEGMENT = re.compile(r"0[0-9]{19}", re.ASCII)
+NO_STREAM = 0  # of bytes that no run speaks of
+READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or something else in its place
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class LogReader:
         for segment in self.segments(start, end):
             with _opened(self._path(segment)) as fd:
                 for left, right, stream, time_us in self._runs(segment):
+                    if stream == NO_STREAM:
+                        continue
                     for begin, stop in _cut(max(left, start), min(right, end)):
                         data = os.pread(fd, stop - begin, begin - segment.start)
                         yield TimedPiece(begin, data, stream, time_us)
@@ -102,7 +114,13 @@ class LogReader:
                     left.end, start
                 )  # what lies before `start` is not missed
                 found.append(Gap(left.end, right.start, min(count, within)))
+        if stream == STDOUT:  # bytes that nobody can tell whose they are are told once
+            found += [Gap(left, right, right - left) for left, right in self._unlabelled(start, end)]
         return [gap for gap in found if gap.count > 0]
+
+    def _unlabelled(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        for segment in self.segments(start, end):
+            yield from self._spans(segment, NO_STREAM, start, end)
 
     def _printed_up_to(self, segment: Segment, stream: int) -> int:
         if not segment.end:
@@ -153,14 +171,15 @@ class LogReader:
         return spans
 
     def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
-        """(start, end, stream, µs since the epoch), up to where the segment ended when we looked."""
+        """(start, end, stream, µs since the epoch): all of the segment as it was when we looked, in order."""
         left, label = segment.start, 0
         for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
-            if label and offset > left:
-                yield left, min(offset, segment.end), label & 0xFF, label >> 8
+            offset = min(offset, segment.end)
+            if offset > left:
+                yield left, offset, _stream(label), label >> 8
             left, label = offset, stamp
-        if label and segment.end > left:
-            yield left, segment.end, label & 0xFF, label >> 8
+        if segment.end > left:
+            yield left, segment.end, _stream(label), label >> 8
 
     def _index(self, segment: Segment) -> bytes:
         """The segment's runs; a torn last one is none."""
@@ -171,18 +190,21 @@ class LogReader:
     def _read_index(self, segment: Segment) -> bytes:
         data = self._read_runs(segment)
         zeros = data.find(bytes(RUN.size), HEADER.size)  # of a power cut: no time is zero
-        whole = len(data) - (len(data) - HEADER.size) % RUN.size if zeros < 0 else zeros
-        return data[:whole] if whole >= HEADER.size else bytes(HEADER.size)
+        data = data[: len(data) - len(data) % RUN.size if zeros < 0 else zeros]
+        return data if _is_index(data, segment) else bytes(HEADER.size)
 
     def _read_runs(self, segment: Segment) -> bytes:
+        """Nothing, where there is none or something else in its place: then nobody knows whose its bytes are."""
         path = self._path(segment)
         try:
             with _opened(path + RUNS_SUFFIX) as fd:
-                return b"".join(iter(lambda: os.read(fd, INDEX_READ_BYTES), b""))
+                info = os.fstat(fd)
+                if stat.S_ISREG(info.st_mode) and info.st_size <= INDEX_MAX_BYTES:
+                    return os.pread(fd, info.st_size, 0)
         except Rotated:
-            if os.path.exists(path):  # a writer deletes the data first: this name was lost in a power cut
-                return b""
-            raise
+            if not os.path.lexists(path):
+                raise
+        return b""  # a writer deletes the data first: this name was lost in a power cut, or is not ours
 
     def _path(self, segment: Segment) -> str:
         return f"{self._directory}/{segment_name(segment.start)}"
@@ -191,8 +213,10 @@ class LogReader:
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = os.open(path, READ_ONLY)
+    except OSError as error:
+        if error.errno not in NOT_THERE:
+            raise
         raise Rotated from None
     try:
         yield fd
@@ -205,10 +229,12 @@ def _segments(directory: str) -> list[Segment]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.isdigit():
+                if SEGMENT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                     start = int(entry.name)
                     found.append(Segment(start, start + _size(entry)))
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in NOT_THERE:
+            raise
         return []
     found.sort(key=lambda segment: segment.start)
     return [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
@@ -240,6 +266,20 @@ def _size(entry: os.DirEntry[str]) -> int:
         return entry.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _is_index(data: bytes, segment: Segment) -> bool:
+    """Its runs lie in the segment, one after the other."""
+    numbers = array("Q", data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    offsets = numbers[2::2]
+    return bool(data) and all(map(le, chain([segment.start], offsets), offsets))
+
+
+def _stream(label: int) -> int:
+    stream = label & 0xFF
+    return stream if stream in (STDOUT, STDERR) else NO_STREAM
 
 
 def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:

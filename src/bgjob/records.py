@@ -29,7 +29,7 @@ from bgjob.job import (
     UnreadableSpec,
     cause_word,
 )
-from bgjob.jobdir import OUTCOME, RUN, SPEC
+from bgjob.jobdir import OUTCOME, RUN, SPEC, TERMINAL
 
 Record = Mapping[str, Any]
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
@@ -71,6 +71,15 @@ def _found_state(directory: str) -> State:
         return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
     # it may have ended between the two looks
     return _end(jobdir.read_record(f"{directory}/{OUTCOME}")) or Lost(_why_lost(directory))
+
+
+def read_resizes(directory: str) -> list[tuple[int, int, int]]:
+    """(offset in the log, rows, columns) each; none, where they cannot be read."""
+    try:
+        record = _understood(jobdir.read_record(f"{directory}/{TERMINAL}"))
+        return [(at, rows, cols) for at, rows, cols in _values(record, {"resizes": _are_resizes})["resizes"]]
+    except Malformed:
+        return []
 
 
 def run_from(record: Record | None) -> Run | None:
@@ -217,6 +226,13 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _are_resizes(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list) and len(each) == 3 and _is_size(each[0]) and all(map(_is_length, each[1:]))
+        for each in value
+    )
+
+
 def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -236,6 +252,7 @@ def _or_none(rule: Rule) -> Rule:
 
 _is_time = _is_duration = _number(0, MOST_SECONDS)
 _is_size = _whole(0, MOST_BYTES)
+_is_length = _whole(1, 65535)
 
 SPEC_RULES: Mapping[str, Rule] = {
     "command": _is_text,
@@ -246,8 +263,8 @@ SPEC_RULES: Mapping[str, Rule] = {
     "name": _or_none(_is_text),
     "timeout_s": _or_none(_number(0, MOST_FINITE)),
     "pty": _is_flag,
-    "rows": _whole(1, 65535),
-    "cols": _whole(1, 65535),
+    "rows": _is_length,
+    "cols": _is_length,
 }
 MAY_LACK = frozenset(field.name for field in fields(Spec) if field.default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {

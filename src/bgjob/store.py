@@ -16,6 +16,7 @@ Any number of processes use one store at once; none of them is needed for it to 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -27,10 +28,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bgjob import jobdir, processes
-from bgjob.errors import JobNotFound, StoreUnusable
+from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
 from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
-from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC, TERMINAL
-from bgjob.records import read_spec, read_state, run_from
+from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC
+from bgjob.records import read_resizes, read_spec, read_state, run_from
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
@@ -44,6 +45,7 @@ DAY_S = 86400.0
 FARTHEST_PLACE_US = 9 * 10**15  # the year 2255: what is beyond is no place that a clock gave
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 STEADY_S = 3600.0
+MOST_ROWS, MOST_COLS = 500, 1000  # a larger screen is not drawn
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,12 @@ class Store:
     def claim_slot(self, limit: int) -> int | None:
         """A descriptor that stands for one running job; the slot is free when its last holder is gone."""
         for number in range(limit):
-            fd = os.open(f"{self.home}/slots/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fd = os.open(f"{self.home}/slots/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                if error.errno not in (errno.EISDIR, errno.ELOOP):
+                    raise
+                continue  # something foreign is in its place: one slot less
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return fd
@@ -100,7 +107,10 @@ class Store:
     def name_lock(self, name: str) -> Iterator[None]:
         """Held by whoever makes sure that there is one job of this name."""
         path = f"{self.home}/slots/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotStart(error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -123,9 +133,8 @@ class Store:
 
     def terminal_sizes(self, job: Job) -> list[tuple[int, int, int]]:
         """(offset in the log, rows, columns) of its terminal, from the first size on."""
-        record = jobdir.read_record(f"{self.directory(job.id)}/{TERMINAL}") or {}
-        later = [(int(at), int(rows), int(cols)) for at, rows, cols in record.get("resizes", ())]
-        return [(0, job.spec.rows, job.spec.cols), *later]
+        sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
+        return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
 
     def load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
@@ -184,7 +193,7 @@ class Store:
         now, cleaned_at = time.time(), _mtime(f"{self.home}/cleaned")
         if 0 <= now - cleaned_at < interval_s:
             return
-        with open(f"{self.home}/cleaned", "a", opener=_private) as turn:
+        with contextlib.suppress(OSError), open(f"{self.home}/cleaned", "a", opener=_private) as turn:
             try:
                 fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -200,8 +209,10 @@ class Store:
         trash = f"{self.home}/trash/{job_id}"
         with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
             os.rename(self.directory(job_id), trash)
-        shutil.rmtree(trash, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):
+        _remove_tree(trash)
+        if os.path.isdir(self.directory(job_id)):
+            return  # still there: then it is listed
+        with contextlib.suppress(OSError):
             os.unlink(f"{self._index}/{place}")
         self._ended.pop(job_id, None)
 
@@ -225,9 +236,9 @@ class Store:
             job = self._ended_job(job_id)
             if job is None:
                 continue
-            kept += 1
-            is_surplus = kept > keep_jobs and job.is_understood  # a newer version's job goes by its age alone
-            if is_surplus or _ages_from(_last_seen(job), leapt_at, now) < oldest:
+            kept += job.is_understood  # a newer version's job goes by its age alone, and takes nobody's place
+            is_surplus = kept > keep_jobs and job.is_understood
+            if is_surplus or _ages_from(self._last_seen(job), leapt_at, now) < oldest:
                 self.remove(place, job_id)
 
     def _ended_job(self, job_id: str) -> Job | None:
@@ -236,14 +247,22 @@ class Store:
             return None if isinstance(job.state, Running) or self.has_shim(job_id) else job
         return None
 
+    def _last_seen(self, job: Job) -> float:
+        """How one ended that is lost nobody knows; but until then its files were written."""
+        if not isinstance(job.state, Running | Lost):
+            return job.state.ended_at
+        directory = self.directory(job.id)
+        written = [directory, *_entries_of(directory), *_entries_of(f"{directory}/{LOG}")]
+        return max(job.spec.created_at, *map(_mtime, written))
+
     def _sweep(self, oldest: float) -> None:
         """What killed starters and cleaners left behind."""
         for name in ("drafts", "trash"):
             with os.scandir(f"{self.home}/{name}") as entries:
                 for entry in entries:
-                    with contextlib.suppress(FileNotFoundError):  # made visible, or removed, meanwhile
+                    with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
                         if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
-                            shutil.rmtree(entry.path, ignore_errors=True)
+                            _remove_tree(entry.path)
         self._mend_index(oldest)
 
     def _mend_index(self, oldest: float) -> None:
@@ -255,7 +274,7 @@ class Store:
                 self._enter(self.load(job_id).spec, f"{self.directory(job_id)}/{SPEC}")
         for job_id in entries.keys() - jobs:
             if int(entries[job_id][:PLACE_DIGITS]) / 1e6 < oldest:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     os.unlink(f"{self._index}/{entries[job_id]}")
 
     # -- the home -----------------------------------------------------------------------------------
@@ -311,7 +330,7 @@ class Store:
 
     def _newest_us(self) -> int:
         try:
-            return os.stat(f"{self.home}/newest").st_mtime_ns // 1000
+            return os.lstat(f"{self.home}/newest").st_mtime_ns // 1000
         except FileNotFoundError:
             places = (int(place.partition("-")[0]) for place, _ in self.ids())
             return max((place for place in places if place < FARTHEST_PLACE_US), default=0)
@@ -342,15 +361,25 @@ def _write_script(draft: str, command: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    """Never waits: a FIFO in its place is an error."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 def _made_at(place: str) -> float:
     return int(place.partition("-")[0]) / 1e6
 
 
-def _last_seen(job: Job) -> float:
-    return job.spec.created_at if isinstance(job.state, Running | Lost) else job.state.ended_at
+def _entries_of(directory: str) -> list[str]:
+    try:
+        return [f"{directory}/{name}" for name in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _remove_tree(path: str) -> None:
+    """Only a tree: rmtree would wait for whoever writes into a FIFO."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _ages_from(seen_at: float, leapt_at: float, now: float) -> float:
@@ -365,14 +394,14 @@ def _microseconds(seconds: float) -> int:
 def _stamp(path: str, time_ns: int) -> None:
     """A moment, kept as the mtime of an empty file: one system call, and never half written."""
     try:
-        os.utime(path, ns=(time_ns, time_ns))
+        os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
     except FileNotFoundError:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        os.utime(path, ns=(time_ns, time_ns))
+        os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
 
 
 def _mtime(path: str) -> float:
     try:
-        return os.stat(path).st_mtime
-    except FileNotFoundError:
+        return os.lstat(path).st_mtime
+    except OSError:
         return 0.0

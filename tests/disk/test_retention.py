@@ -47,7 +47,13 @@ def test_the_age_of_a_job_counts_from_its_end(store: Store) -> None:
 
 
 def test_a_lost_job_ages_too(store: Store) -> None:
-    os.close(running_job(store, created_at=time.time() - 8 * DAY_S).lock)
+    """From when its files were last written: how long it ran, nobody knows."""
+    new = running_job(store, created_at=time.time() - 8 * DAY_S)
+    os.close(new.lock)
+    clean(store)
+    assert listed(store) == [Path(new.directory).name]
+    for path in [*Path(new.directory).iterdir(), Path(new.directory)]:
+        os.utime(path, (time.time() - 8 * DAY_S,) * 2)
     clean(store)
     assert listed(store) == []
 

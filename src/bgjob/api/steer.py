@@ -60,14 +60,14 @@ class Steering(Reading):
                 if resize:
                     self._resize(shim, job, *resize)
                 fed, answered = self._feed(shim, job_id, data, wait_s, typed.close_stdin)
+                at, accepted, unread = fed["at"], fed["accepted"], answered["unread"]
         except NoShim:
             if isinstance(self._settled(job_id).state, Running):
                 raise NotSteerable(job_id, INTERRUPTED) from None
             raise NotRunning(job_id) from None
         except TimeoutError:
             raise NotSteerable(job_id, "its shim does not answer in time") from None
-        output = self.output(job_id, str(fed["at"]), shown)
-        return Interaction(output, fed["accepted"], answered["unread"])
+        return Interaction(self.output(job_id, str(at), shown), accepted, unread)
 
     def _bytes_of(self, typed: Typed, job: Job) -> bytes:
         """On a terminal the Enter key is a carriage return; a pipe knows only newlines."""
@@ -97,7 +97,9 @@ class Steering(Reading):
         if not job.spec.pty:
             raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
         check_size(rows, cols)
-        shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+        answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+        if not answer["ok"]:
+            raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
 
     def _feed(
         self, shim: Line, job_id: str, data: bytes, wait_s: float, close_stdin: bool
@@ -129,7 +131,10 @@ class Steering(Reading):
             left = len(self._processes(self._store.load(job_id)))
             raise NotSteerable(job_id, f"{left} of its processes do not die, not even of SIGKILL") from None
         if answer is None:
-            return self._kill_without_shim(self._settled(job_id))
+            job = self._settled(job_id)
+            if isinstance(job.state, Running):
+                raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
+            return self._kill_without_shim(job)
         word: KillWord = "killed" if answer["was_running"] else "already_terminated"
         return Kill(word, answer["processes"], self._store.load(job_id))
 
@@ -138,7 +143,8 @@ class Steering(Reading):
         deadline = time.monotonic() + SHIM_PATIENCE_S
         while self._store.has_shim(job_id) and time.monotonic() < deadline:
             with contextlib.suppress(NoShim), Line(self._store.control_path(job_id)) as shim:
-                return shim.ask(grace_s + KILL_PATIENCE_S, op="kill", signal=number, grace_s=grace_s)
+                answer = shim.ask(grace_s + KILL_PATIENCE_S, op="kill", signal=number, grace_s=grace_s)
+                return {name: answer[name] for name in ("was_running", "processes")}
             time.sleep(LOOK_AGAIN_S)
         return None
 

@@ -3,7 +3,6 @@
 A field that is None is left out of the answer.
 """
 
-import signal
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -26,6 +25,7 @@ from bgjob.job import (
     StatusWord,
     TimedOut,
     cause_word,
+    signal_name,
     status_word,
 )
 from bgjob.mcp.schema import UNLISTED
@@ -309,16 +309,9 @@ def _exit_code(state: State) -> int | None:
 def _signal(state: State) -> str | None:
     match state:
         case Signaled(signal=int(number)) | Killed(signal=int(number)) | TimedOut(signal=int(number)):
-            return _signal_name(number)
+            return signal_name(number)
         case _:
             return None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # the real-time ones between SIGRTMIN and SIGRTMAX
-        return f"SIG{number}"
 
 
 def _reason(state: State) -> str | None:
