@@ -40,6 +40,9 @@ class LogWriter:
             return self._drop(source, stream, most)
         try:
             self._label(stream)
+        except OSError:
+            return self._on_full_disk(source, stream, most)
+        try:
             count = self._move(source, min(most, self._room))
         except BlockingIOError:
             raise

@@ -8,6 +8,7 @@ import sys
 LINUX = sys.platform == "linux"
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
 PF_FORKNOEXEC = 0x40
+SESSION, FLAGS, START_TICKS = 3, 6, 19  # places in /proc/<pid>/stat, from the state on
 SIGCHLD = int(signal.SIGCHLD)
 JOB_ID_VARIABLE = "BGJOB_ID"
 DEATH_PATIENCE_S = 10.0
@@ -80,7 +81,7 @@ def descendants(root: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """In the order in which they became its children, dead and unreaped ones too."""
+    """Dead and unreaped ones too."""
     kids: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -116,8 +117,20 @@ def _state(pid: int) -> str | None:
 
 def has_execed(pid: int) -> bool:
     """Whether a forked process has become another program, or (a zombie) had; what the kernel cannot tell is a yes."""
+    return not _stat(pid)[FLAGS] & PF_FORKNOEXEC
+
+
+def eldest(pids: list[int]) -> int:
+    """Of a job's processes, dead ones too, the one that it was started as: it leads a session, and was there first."""
+    stats = {pid: _stat(pid) for pid in pids}
+    leaders = [pid for pid in pids if stats[pid][SESSION] == pid]
+    return min(leaders or pids, key=lambda pid: (stats[pid][START_TICKS], pid))
+
+
+def _stat(pid: int) -> list[int]:
+    """The numbers of its line in /proc from its parent on; zeros where there is none."""
     line = read_if_there(f"/proc/{pid}/stat")
-    return not line or not int(line.rpartition(b") ")[2].split()[6]) & PF_FORKNOEXEC
+    return [0, *map(int, line.rpartition(b") ")[2].split()[1:])] if line else [0] * 50
 
 
 def send(pid: int, signal_number: int) -> None:

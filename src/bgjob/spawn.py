@@ -3,6 +3,7 @@
 The zygote belongs to this process, holds nothing and may die at any time: the next start makes another.
 """
 
+import contextlib
 import json
 import marshal
 import os
@@ -41,14 +42,15 @@ class Start:
     ready: int
 
     def finish(self) -> dict[str, Any]:
-        """Waits until the child is exec'd: the record of the run, or {"error": why there is none}."""
+        """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
+
+        Nothing if shim and guard have died: what they have done is on disk, or not known.
+        """
         try:
             answer = _read_line(self.ready)
         finally:
             os.close(self.ready)
-        record: dict[str, Any] = (
-            json.loads(answer.lstrip(b"+")) if answer else {"error": "shim and guard died at the start"}
-        )
+        record: dict[str, Any] = json.loads(answer.lstrip(b"+")) if answer else {}
         return record
 
 
@@ -96,20 +98,19 @@ class Spawner:
 
 
 def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
-    ready, their_ready = os.pipe()
-    papers = _papers(handover)
-    descriptors = [handover.lock, their_ready, papers]
-    if handover.slot is not None:
-        descriptors.append(handover.slot)
-    try:
-        launched = launch(handover.directory, descriptors)
-    finally:
-        os.close(their_ready)
-        os.close(papers)
-    if launched and _is_taken(ready):
-        return Start(ready)
-    os.close(ready)  # a shim that comes too late finds it closed, and leaves the job alone
-    return None
+    with contextlib.ExitStack() as ours:
+        ready, their_ready = os.pipe()
+        ours.callback(os.close, ready)  # a shim that comes too late finds it closed, and leaves the job alone
+        with contextlib.ExitStack() as theirs:
+            theirs.callback(os.close, their_ready)
+            papers = _papers(handover)
+            theirs.callback(os.close, papers)
+            slot = [] if handover.slot is None else [handover.slot]
+            launched = launch(handover.directory, [handover.lock, their_ready, papers, *slot])
+        if not launched or not _is_taken(ready):
+            return None
+        ours.pop_all()
+    return Start(ready)
 
 
 def _run_fresh(directory: str, descriptors: list[int]) -> bool:
@@ -126,10 +127,12 @@ def _run_fresh(directory: str, descriptors: list[int]) -> bool:
 
 def _boot_zygote() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    with theirs, contextlib.ExitStack() as undo:
+        undo.callback(ours.close)
         subprocess.Popen(
             [*SHIM, "zygote"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ).wait()
+        undo.pop_all()
     return ours
 
 
@@ -140,9 +143,12 @@ def _papers(handover: Handover) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
-    view = memoryview(marshal.dumps((dict(handover.spec), dict(handover.environment))))
-    while view:
-        view = view[os.write(fd, view) :]
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, fd)
+        view = memoryview(marshal.dumps((dict(handover.spec), dict(handover.environment))))
+        while view:
+            view = view[os.write(fd, view) :]
+        undo.pop_all()
     return fd
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bgjob import processes
-from bgjob.api.answers import Interaction, Kill, KillWord
+from bgjob.api.answers import Interaction, Kill
 from bgjob.api.read import Reading, Shown
 from bgjob.api.start import check_size
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Job, Lost, Running
+from bgjob.job import Job, Killed, Lost, Running
 from bgjob.keys import keys_to_bytes
 from bgjob.log_format import STDOUT
 from bgjob.log_reader import LogReader
@@ -122,7 +122,7 @@ class Steering(Reading):
         if not 0 <= grace_s < float("inf"):
             raise InvalidArgument(f"grace_s={grace_s} is not a time. Accepted: seconds, 0 or more.")
         try:
-            self._store.load(job_id)
+            was_running = isinstance(self._store.load(job_id).state, Running)
         except JobNotFound:
             return Kill("not_found", 0, None)
         try:
@@ -134,9 +134,10 @@ class Steering(Reading):
             job = self._settled(job_id)
             if isinstance(job.state, Running):
                 raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
-            return self._kill_without_shim(job)
-        word: KillWord = "killed" if answer["was_running"] else "already_terminated"
-        return Kill(word, answer["processes"], self._store.load(job_id))
+            return self._kill_without_shim(job, was_running)
+        job = self._store.load(job_id)
+        is_ours = answer["was_running"] or (was_running and isinstance(job.state, Killed))
+        return Kill("killed" if is_ours else "already_terminated", answer["processes"], job)
 
     def _ask_to_kill(self, job_id: str, number: int, grace_s: float) -> dict[str, Any] | None:
         """None if there is no shim any more. One that is killed over it has a guard: ask that."""
@@ -159,10 +160,11 @@ class Steering(Reading):
                     raise
             time.sleep(LOOK_AGAIN_S)
 
-    def _kill_without_shim(self, job: Job) -> Kill:
-        """It has ended; or its shim was killed, and what is left of it must go."""
+    def _kill_without_shim(self, job: Job, was_running: bool) -> Kill:
+        """It has ended, perhaps while we asked for it; or nobody watches it, and what is left of it must go."""
         left = processes.kill_marked(job.id) if isinstance(job.state, Lost) else 0
-        return Kill("killed" if left else "already_terminated", left, job)
+        is_ours = left or (was_running and isinstance(job.state, Killed))
+        return Kill("killed" if is_ours else "already_terminated", left, job)
 
     def _settled(self, job_id: str) -> Job:
         """A dying shim's socket closes a moment before its lock is free, or its guard has written down the end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import marshal
 import os
@@ -98,7 +99,7 @@ def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None
         started = (pid, time.monotonic())
     supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None)))
     supervisor.resume(*started, outcome, legacy.stopping())
-    known = jobdir.read_record(jobdir.RUN) or {}
+    known = _patiently(lambda: jobdir.read_record(jobdir.RUN)) or {}
     run = _run_record(started[0], known.get("started_at") or time.time())
     supervisor.record_run(run)
     _tell(estate.given, run)
@@ -125,11 +126,11 @@ def _has_children() -> bool:
 
 
 def _first_child() -> int:
-    """They are in the order in which they became the shim's: the job is first."""
+    """The job, and none of the orphans that it may have left: they can be ours before it is."""
     children = processes.children(os.getpid())
     if not children:
         raise OSError("the job's process cannot be seen")
-    return children[0]
+    return processes.eldest(children)
 
 
 def _papers(fd: int) -> tuple[Record, dict[str, str]]:
@@ -187,7 +188,10 @@ def _fail(given: Given, error: Exception) -> None:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
         pass  # then it is lost, as one that never started: what matters is that the starter is told
-    _tell(given, json.dumps({"error": reason}).encode())
+    for held in (given.slot, given.lock):
+        if held is not None:
+            fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
+    _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
 
 
 RUN_RECORD = b'{"format": %d, "pid": %d, "shim_pid": %d, "started_at": %a, "boot_id": %s}'

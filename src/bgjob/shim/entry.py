@@ -87,7 +87,10 @@ def spare(requests: socket.socket, take: int, umask: int, will: Will) -> None:
     message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
     if not message:
         os._exit(0)  # the server is gone
-    os.write(take, b"+")
+    try:
+        os.write(take, b"+")
+    except BrokenPipeError:
+        pass  # the zygote was killed: this job is ours all the same
     os.close(take)
     requests.close()
     shim(os.fsdecode(message), unpacked(rights), umask, will)

@@ -24,8 +24,11 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
         return Will(None)  # a system where orphans go to init: a guard could not take over
     processes.keep_dead_children()
     processes.set_process_name("bgjob-guard")  # before the fork: what is touched now is the shim's too
-    line, will = socketpair(AF_UNIX, SOCK_SEQPACKET)
-    shim = os.fork()
+    try:
+        line, will = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        shim = os.fork()
+    except OSError:
+        return Will(None)  # the machine has no room for a guard: the job goes on without one
     if shim == 0:
         line.close()
         os.setsid()

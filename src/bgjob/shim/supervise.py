@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bgjob.jobdir import Record
     from bgjob.shim.child import Doors
     from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.loop import Timer
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
@@ -38,6 +39,7 @@ class Supervisor:
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
         self._childless = False
+        self._retry: Timer | None = None
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
         self._loop = Loop()
@@ -53,8 +55,10 @@ class Supervisor:
 
     def start(self, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
+        jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
         self._pid = child.start(self._spec, script, environment, umask, doors)
         self.started = time.monotonic()
+        self._watch_child()
         return self._pid
 
     def resume(
@@ -62,6 +66,9 @@ class Supervisor:
     ) -> None:
         """Go on with a job that another shim has started, as far as it had come."""
         self._pid, self.started, self._outcome = pid, started, outcome
+        if outcome is None:
+            self._reserve_outcome()
+            self._watch_child()
         self._pump.drain()  # what is between terminal and log would wake nobody
         if stopping:
             self._stop_cause, signal_number, strike_at = stopping
@@ -69,8 +76,14 @@ class Supervisor:
         if outcome:
             self._announce()  # who waited at the old shim has gone; the slot and the disk may not know yet
 
+    def record_run(self, run: bytes) -> None:
+        """Who is who in the process table. The job does not wait for a disk that is full."""
+        try:
+            jobdir.write_whole(jobdir.RUN, run)
+        except OSError:
+            self._loop.call_later(RETRY_S, lambda: self.record_run(run))
+
     def run(self) -> None:
-        self._reserve_outcome()
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
         self._reap()
@@ -85,6 +98,19 @@ class Supervisor:
             jobdir.reserve_record(jobdir.OUTCOME)
         except OSError:
             pass  # the disk is full already: it will be tried again when there is an outcome
+
+    def _watch_child(self) -> None:
+        """A signal's byte in our pipe takes memory, and may get lost; this cannot."""
+        try:
+            end = os.pidfd_open(self._pid)
+        except (AttributeError, OSError):
+            return  # a system without; or no descriptor left
+        self._loop.watch(end, READABLE, lambda _event: self._on_end(end))
+
+    def _on_end(self, end: int) -> None:
+        self._loop.forget(end)
+        os.close(end)
+        self._reap()
 
     def _is_over(self) -> bool:
         return self._outcome is not None and self._childless and (self._adopts or self._pump.finished)
@@ -180,14 +206,15 @@ class Supervisor:
     def _record(self, dead: child.Death) -> bool:
         """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
         if self._outcome is None and not self._write_outcome(dead):
-            self._loop.call_later(RETRY_S, lambda: self._record_again(dead))
+            self._retry_in(RETRY_S)
             return False
         child.reap(dead)
         return True
 
-    def _record_again(self, dead: child.Death) -> None:
-        if self._record(dead):
-            self._reap()
+    def _retry_in(self, delay_s: float) -> None:
+        if self._retry:
+            self._retry.cancel()
+        self._retry = self._loop.call_later(delay_s, self._reap)
 
     def _write_outcome(self, dead: child.Death) -> bool:
         self._pump.drain()
@@ -204,6 +231,8 @@ class Supervisor:
         }
         try:
             jobdir.write_record(jobdir.OUTCOME, outcome)
+        except FileNotFoundError:
+            pass  # somebody has removed the job: nobody will ask how it ended
         except OSError:
             return False
         self._outcome = outcome

@@ -1,0 +1,61 @@
+"""Two kills: when shim and guard die at the same instant, the exit code is not known, and is not made up."""
+
+import os
+import signal
+
+import pytest
+
+from bgjob import processes
+from bgjob.api import Jobs
+from bgjob.job import Lost
+from tests.chaos.tools import is_stopped, linux_only, seen, wait_until
+from tests.conftest import Gate
+
+pytestmark = linux_only
+BUSY = "trap '' HUP PIPE TERM; setsid sleep 1000 & {reach}; sleep 1000; exit 0"
+
+
+@pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
+def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
+    jobs: Jobs, gate: Gate, terminal: bool
+) -> None:
+    job_id = jobs.execute(BUSY.format(reach=gate.reach), pty=terminal).id
+    gate.wait_until_reached()
+    kill_at_once(*shim_and_guard(jobs, job_id))
+    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
+    look = jobs.look(job_id)
+    assert look.job.state == Lost("its shim and its guard were killed while it ran")
+    assert look.descendants >= 2
+    answer = jobs.kill(job_id)
+    assert (answer.status, answer.processes) == ("killed", look.descendants)
+    assert processes.marked(job_id) == []
+    assert jobs.look(job_id).descendants == 0
+
+
+def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
+    job_id = jobs.execute(BUSY.format(reach=gate.reach)).id
+    gate.wait_until_reached()
+    kill_at_once(*shim_and_guard(jobs, job_id))
+    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
+    slot = jobs._store.claim_slot(1)
+    assert slot is not None
+    os.close(slot)
+
+
+def shim_and_guard(jobs: Jobs, job_id: str) -> tuple[int, int]:
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    shim = seen(run.shim_pid)
+    guard = seen(shim.parent) if shim else None
+    assert guard is not None
+    assert guard.name == "bgjob-guard"
+    return run.shim_pid, guard.pid
+
+
+def kill_at_once(*pids: int) -> None:
+    """Stopped first, so that none of them can act on the death of another."""
+    for pid in pids:
+        processes.send(pid, signal.SIGSTOP)
+    wait_until(lambda: all(map(is_stopped, pids)), "both are stopped")
+    for pid in pids:
+        processes.send(pid, signal.SIGKILL)

@@ -1,0 +1,128 @@
+"""One trial: a play during which one process is killed at one system call, and what must be true all the same."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from bgjob.errors import BgjobError
+from bgjob.job import Lost, NeverStarted, Running
+from tests.chaos.plays import Actor, Play
+from tests.chaos.stage import Launch, Role, Scene, Stage, Violation
+from tests.chaos.tools import Point, wait_until
+
+AT_ONCE = 6
+
+
+@dataclass(frozen=True)
+class Case:
+    play: Play
+    role: Role
+    launch: Launch = "zygote running"
+
+    def __str__(self) -> str:
+        return f"{self.role}, {self.play.name}" + (f", {self.launch}" if self.role == "starter" else "")
+
+
+@dataclass(frozen=True)
+class Result:
+    case: Case
+    point: Point
+    struck: bool
+    outcome: str
+    """What became of the job; or which invariant does not hold."""
+    violates: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.case}, killed at {self.point}: {self.outcome}"
+
+
+def points_of(stage: Stage, case: Case, every: bool) -> list[Point]:
+    """All that the process calls when nobody kills it; unless `every`, without those that nothing tells apart."""
+    with stage.scene(**case.play.settings) as scene:
+        perform(scene, case, None)
+        return scene.traced.points(every)
+
+
+def try_point(stage: Stage, case: Case, point: Point) -> Result:
+    scene = stage.scene(**case.play.settings)
+    try:
+        with scene:
+            outcome = perform(scene, case, point)
+            struck = scene.traced.struck()
+    except (Violation, AssertionError, BgjobError) as violation:
+        return Result(case, point, True, f"{type(violation).__name__}: {violation}", violates=True)
+    shutil.rmtree(scene.directory)
+    return Result(case, point, struck, outcome)
+
+
+def perform(scene: Scene, case: Case, point: Point | None) -> str:
+    outcome = (
+        perform_starter(scene, case, point) if case.role == "starter" else perform_other(scene, case, point)
+    )
+    scene.dismiss()
+    scene.check_nothing_is_left()
+    return outcome
+
+
+def perform_other(scene: Scene, case: Case, point: Point | None) -> str:
+    scene.trace(scene.with_zygote(case.role).stopped_pid(), point)
+    try:
+        job = scene.jobs.execute(case.play.command, **case.play.options)
+    except BgjobError as error:
+        return f"refused: {error}"
+    return see_to_its_end(Actor(scene.jobs, job.id, scene.gate), case.play)
+
+
+def perform_starter(scene: Scene, case: Case, point: Point | None) -> str:
+    server = scene.with_server(case.launch)
+    server.stop()
+    scene.trace(server.pid, point)
+    server.ask(case.play.command, case.play.options)
+    answer = server.answer()
+    if "error" in answer:
+        return f"refused: {answer['error']}"
+    job_id = answer.get("id") or next(iter(scene.job_ids()), None)
+    if job_id is None:
+        return "none"
+    actor = Actor(scene.jobs, job_id, scene.gate)
+    return see_to_its_end(actor, case.play) if "id" in answer else see_what_is_there(actor, case.play)
+
+
+def see_to_its_end(actor: Actor, play: Play) -> str:
+    play.act(actor)
+    play.check(actor.jobs, actor.job_id)
+    return "whole"
+
+
+def see_what_is_there(actor: Actor, play: Play) -> str:
+    """Nobody was told of this job: it may never have started, or it is whole."""
+    wait_until(lambda: has_begun_or_ended(actor), "the job runs, or is known not to")
+    state = actor.jobs.look(actor.job_id).job.state
+    if isinstance(state, NeverStarted) or (isinstance(state, Lost) and "never started" in state.reason):
+        return "never started"
+    return see_to_its_end(actor, play)
+
+
+def has_begun_or_ended(actor: Actor) -> bool:
+    state = actor.jobs.look(actor.job_id).job.state
+    return not isinstance(state, Running) or state.run is not None
+
+
+def try_all(stage: Stage, cases: Iterable[Case], every: bool) -> list[Result]:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        listed = [(case, pool.submit(points_of, stage, case, every)) for case in cases]
+        trials = [(case, point) for case, points in listed for point in points.result()]
+        return list(pool.map(lambda trial: try_point(stage, *trial), trials))
+
+
+def summary(results: Iterable[Result]) -> str:
+    counted = Counter(f"{result.case}: {word(result)}" for result in results)
+    return "\n".join(f"{number:5} {line}" for line, number in sorted(counted.items()))
+
+
+def word(result: Result) -> str:
+    if result.violates:
+        return "VIOLATION"
+    return result.outcome if result.struck else "missed"  # this time it made fewer calls

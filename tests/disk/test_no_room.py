@@ -1,0 +1,288 @@
+"""A home on a real file system without blocks or without inodes: before a start, while a job prints, at its end."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bgjob import processes
+from bgjob.api import Jobs, Typed, open_jobs
+from bgjob.errors import CannotStart
+from bgjob.job import Exited, Lost, NeverStarted
+from bgjob.log_format import STDERR, STDOUT
+from tests.chaos.faults import end_whoever_is_in, missing_bytes
+from tests.conftest import Gate, end_all_jobs
+from tests.shim.shims import ask
+
+PATIENCE_S = 30.0
+BLOCK_BYTES = 1024
+EXT4_BYTES = 8 << 20
+KINDS = {"tmpfs": "size=1m,nr_inodes=300", "ext4": ""}
+FIRST_WORDS = b"first words\n"
+NUMBERS = b"".join(b"%d\n" % number for number in range(1, 20_001))
+
+
+class Disk:
+    """A small file system of its own, that can run out of blocks or of inodes, and have some again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+        self._ballast.mkdir()
+
+    def use_up(self, what: str, leave: int = 0) -> None:
+        """All but so many; again after a sync, because a file system with a journal gives some back later."""
+        for _ in range(3):
+            (self._use_up_blocks if what == "blocks" else self._use_up_inodes)()
+            subprocess.run(["sync", "-f", self.path], check=True)
+        for path in sorted(self._ballast.iterdir())[:leave]:
+            path.unlink()
+        subprocess.run(["sync", "-f", self.path], check=True)
+
+    def _use_up_blocks(self) -> None:
+        """The files of one block each can be given back one by one."""
+        self._write_files("block", 40, BLOCK_BYTES)
+        with contextlib.suppress(OSError), (self._ballast / "many-blocks").open("ab", buffering=0) as file:
+            while file.write(bytes(BLOCK_BYTES)):
+                pass
+
+    def _use_up_inodes(self) -> None:
+        self._write_files("inode", 10_000, 0)
+
+    def _write_files(self, name: str, count: int, size_bytes: int) -> None:
+        with contextlib.suppress(OSError):
+            for number in range(count):
+                path = self._ballast / f"{name}-{number:05}"
+                if not path.exists():
+                    path.write_bytes(bytes(size_bytes))
+
+    def free(self) -> None:
+        for path in self._ballast.iterdir():
+            path.unlink()
+        subprocess.run(["sync", "-f", self.path], check=True)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
+    directory = tmp_path_factory.mktemp(request.param)
+    path = directory / "disk"
+    path.mkdir()
+    if error := mount(request.param, directory, path):
+        pytest.skip(f"needs to mount a file system: {error}")
+    try:
+        yield Disk(path)
+    finally:
+        unmount(path)
+
+
+def mount(kind: str, directory: Path, path: Path) -> str:
+    """What was wrong, if something was."""
+    source, options = kind, KINDS[kind]
+    if kind == "ext4":
+        source, options = str(directory / "image"), "loop"
+        os.truncate(os.open(source, os.O_CREAT | os.O_RDWR, 0o600), EXT4_BYTES)
+        made = answer("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(BLOCK_BYTES), "-N", "400", source)
+        if made:
+            return made
+    return answer("mount", "-t", kind, "-o", options, source, str(path))
+
+
+def answer(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return f"there is no {command[0]}"
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.strip() or f"exit {done.returncode}" if done.returncode else ""
+
+
+def unmount(path: Path) -> None:
+    """Once the last shim has left it; in any case out of sight, and gone when the last one leaves."""
+    deadline = time.monotonic() + PATIENCE_S
+    while answer("umount", str(path)):
+        if time.monotonic() > deadline:
+            assert not answer("umount", "-l", str(path))
+            raise AssertionError("somebody has not left the disk")
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def disk(mounted: Disk) -> Iterator[Disk]:
+    home = mounted.path / "home"
+    try:
+        yield mounted
+        mounted.free()
+        end_all_jobs(home)
+    finally:
+        mounted.free()
+        for job in (home / "jobs").iterdir():
+            processes.kill_marked(job.name)
+        end_whoever_is_in(home)
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+def jobs(disk: Disk) -> Iterator[Jobs]:
+    with contextlib.closing(open_jobs(environment(disk), many=False)) as jobs:
+        yield jobs
+
+
+def environment(disk: Disk) -> dict[str, str]:
+    """So much output that nothing of it is dropped but for want of room, and that it takes more than one file."""
+    return {**os.environ, "BGJOB_HOME": str(disk.path / "home"), "MCP_BG_MAX_OUTPUT_SIZE": "600000"}
+
+
+WHAT = pytest.mark.parametrize("what", ["blocks", "inodes"])
+
+
+@WHAT
+def test_a_start_without_room_is_refused_and_names_the_disk(disk: Disk, jobs: Jobs, what: str) -> None:
+    disk.use_up(what)
+    with pytest.raises(CannotStart) as refusal:
+        jobs.execute("echo never")
+    check_refusal(disk, jobs, str(refusal.value))
+    assert not jobs.list().jobs
+    disk.free()
+    assert wait_for_end(jobs, jobs.execute("exit 7").id).code == 7
+
+
+@WHAT
+def test_with_hardly_any_room_a_job_is_refused_or_kept_whole(disk: Disk, jobs: Jobs, what: str) -> None:
+    """Whichever of its files is the first that does not fit."""
+    refused = [leave for leave in range(16) if not runs_with_so_much_left(disk, jobs, what, leave)]
+    assert 0 in refused
+    assert 15 not in refused
+
+
+def runs_with_so_much_left(disk: Disk, jobs: Jobs, what: str, leave: int) -> bool:
+    disk.use_up(what, leave)
+    try:
+        job_id = jobs.execute("echo first words; exit 7").id
+    except CannotStart as error:
+        check_refusal(disk, jobs, str(error))
+        return False
+    else:
+        assert wait_for_end(jobs, job_id).code == 7
+        assert missing_of(jobs, disk, job_id, FIRST_WORDS) in (0, len(FIRST_WORDS))
+        return True
+    finally:
+        disk.free()
+
+
+def check_refusal(disk: Disk, jobs: Jobs, error: str) -> None:
+    """It names the disk, and what it may have left behind says that it has never run."""
+    assert f"make room on the disk of the job store {disk.path / 'home'}" in error
+    for state in (job.state for job in jobs.list().jobs):
+        if not isinstance(state, Exited):
+            assert isinstance(state, NeverStarted | Lost), state
+            assert "never started" in state.reason or "No space" in state.reason
+
+
+@WHAT
+def test_a_job_prints_on_while_there_is_no_room_and_is_heard_when_there_is_again(
+    disk: Disk, jobs: Jobs, what: str, tmp_path: Path
+) -> None:
+    gate, stop, count = Gate(tmp_path / "gate"), tmp_path / "stop", tmp_path / "count"
+    job_id = jobs.execute(
+        f"echo first words; {gate.pause}; seq 1 20000; {gate.pause}; n=0; "
+        f"until [ -e {stop} ]; do n=$((n + 1)); echo later $n; sleep 0.02; done; echo $n > {count}; exit 7"
+    ).id
+    gate.wait_until_reached()
+    wait_for_text(jobs, job_id, "first words")
+    disk.use_up(what)
+    gate.open()
+    gate.wait_until_reached()
+    ask(jobs, job_id, op="wait", beyond=len(FIRST_WORDS + NUMBERS) - 1)  # it has left the job's pipe
+    disk.free()
+    gate.open()
+    wait_for_text(jobs, job_id, "later")
+    stop.touch()
+    state = wait_for_end(jobs, job_id)
+    later = b"".join(b"later %d\n" % number for number in range(1, int(count.read_text()) + 1))
+    printed = FIRST_WORDS + NUMBERS + later
+    assert (state.code, state.stdout_bytes) == (7, len(printed))
+    assert missing_of(jobs, disk, job_id, printed) > 0
+    assert "bytes dropped here" in jobs.output(job_id).stdout
+
+
+@WHAT
+def test_the_end_of_a_job_needs_no_room(disk: Disk, jobs: Jobs, what: str, tmp_path: Path) -> None:
+    """Nobody makes room: what it printed last is missing, and counted; how it ended is known."""
+    gate = Gate(tmp_path / "gate")
+    job_id = jobs.execute(f"echo first words; {gate.pause}; seq 1 20000; exit 7").id
+    gate.wait_until_reached()
+    wait_for_text(jobs, job_id, "first words")
+    disk.use_up(what)
+    gate.open()
+    state = wait_for_end(jobs, job_id)
+    assert (state.code, state.stdout_bytes) == (7, len(FIRST_WORDS + NUMBERS))
+    assert missing_of(jobs, disk, job_id, FIRST_WORDS + NUMBERS) > 0
+
+
+@WHAT
+def test_the_first_words_without_room_are_counted(disk: Disk, jobs: Jobs, what: str, tmp_path: Path) -> None:
+    """It has no log yet, and there is no room for one."""
+    gate = Gate(tmp_path / "gate")
+    job_id = jobs.execute(f"{gate.pause}; seq 1 20000; exit 7").id
+    gate.wait_until_reached()
+    disk.use_up(what)
+    gate.open()
+    state = wait_for_end(jobs, job_id)
+    assert (state.code, state.stdout_bytes) == (7, len(NUMBERS))
+    assert missing_of(jobs, disk, job_id, NUMBERS) == len(NUMBERS)
+
+
+@WHAT
+def test_a_shim_that_is_killed_while_there_is_no_room_is_replaced(
+    disk: Disk, jobs: Jobs, what: str, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    job_id = jobs.execute(f"echo first words; {gate.reach}; read -r line; exit $line").id
+    gate.wait_until_reached()
+    wait_for_text(jobs, job_id, "first words")
+    disk.use_up(what)
+    run = jobs.look(job_id).job.run
+    assert run is not None
+    os.kill(run.shim_pid, signal.SIGKILL)
+    assert jobs.wait_for([job_id], for_input=True, timeout_s=PATIENCE_S)[0].met is not None
+    jobs.interact(job_id, Typed("7"))
+    state = wait_for_end(jobs, job_id)
+    assert (state.code, state.stdout_bytes) == (7, len(FIRST_WORDS))
+    assert missing_of(jobs, disk, job_id, FIRST_WORDS) == 0
+
+
+@WHAT
+def test_a_home_without_room_can_be_read(disk: Disk, jobs: Jobs, what: str) -> None:
+    job_id = jobs.execute("echo first words; exit 7").id
+    wait_for_end(jobs, job_id)
+    disk.use_up(what)
+    with contextlib.closing(open_jobs(environment(disk), many=False)) as another:
+        assert [job.id for job in another.list().jobs] == [job_id]
+        assert another.output(job_id).stdout == FIRST_WORDS.decode()
+
+
+def wait_for_text(jobs: Jobs, job_id: str, text: str) -> None:
+    met = jobs.wait_for([job_id], pattern=text, literal=True, timeout_s=PATIENCE_S)[0].met
+    assert met is not None
+    assert met.condition == "pattern"
+
+
+def wait_for_end(jobs: Jobs, job_id: str) -> Exited:
+    """And until its shim has left, so that nobody is on the disk."""
+    waited = jobs.wait_for([job_id], timeout_s=PATIENCE_S)[0]
+    deadline = time.monotonic() + PATIENCE_S
+    while jobs._store.has_shim(job_id):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    state = waited.look.job.state
+    assert isinstance(state, Exited), state
+    return state
+
+
+def missing_of(jobs: Jobs, disk: Disk, job_id: str, stdout: bytes) -> int:
+    log = disk.path / "home" / "jobs" / job_id / "log"
+    return missing_bytes(jobs, job_id, log, {STDOUT: stdout, STDERR: b""})
