@@ -16,6 +16,8 @@
 A message says what was wrong and what to do next; faces show it as it is.
 """
 
+import errno
+
 
 class BgjobError(Exception):
     pass
@@ -31,8 +33,11 @@ class InvalidArgument(BgjobError):
 
 
 class CannotStart(BgjobError):
-    def __init__(self, why: OSError) -> None:
-        super().__init__(f"The job could not be started: {why}. Nothing was run; mend that and call again.")
+    def __init__(self, why: OSError, home: str) -> None:
+        remedy = "mend that and call again"
+        if why.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = f"make room on the disk of the job store {home}, or set BGJOB_HOME, and call again"
+        super().__init__(f"The job could not be started: {why}. Nothing was run; {remedy}.")
 
 
 class JobLimitReached(BgjobError):

@@ -32,6 +32,7 @@ RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
+OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
 READ_BYTES, RECORD_MAX_BYTES = 1 << 16, 64 << 20
 
 
@@ -71,9 +72,9 @@ def _overwrite(fd: int, data: bytes) -> None:
 
 
 def read_record(path: str) -> Record | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    """None if there is none that can be read; OSError if that cannot be known now."""
+    fd = _opened(path)
+    if fd is None:
         return None
     try:
         if os.fstat(fd).st_size > RECORD_MAX_BYTES:
@@ -89,19 +90,31 @@ def read_record(path: str) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
+def _opened(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in OUR_TROUBLE:
+            raise
+        return None
+
+
 def create_locked(path: str, record: Record) -> int:
     """A new record, and the lock on it: free when the last process that has this descriptor is gone."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _overwrite(fd, json.dumps(record).encode())
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _overwrite(fd, json.dumps(record).encode())
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 
 def is_locked(path: str) -> bool:
     """Does somebody answer for it? No pids involved: right after a pid's reuse and after a reboot."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    fd = _opened(path)
+    if fd is None:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

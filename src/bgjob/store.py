@@ -110,7 +110,7 @@ class Store:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise CannotStart(error) from error
+            raise CannotStart(error, self.home) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -133,7 +133,8 @@ class Store:
 
     def terminal_sizes(self, job: Job) -> list[tuple[int, int, int]]:
         """(offset in the log, rows, columns) of its terminal, from the first size on."""
-        sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
+        with self._readable():
+            sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
         return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
 
     def load(self, job_id: str) -> Job:
@@ -141,11 +142,25 @@ class Store:
         if not os.path.isdir(directory):
             self._ended.pop(job_id, None)
             raise JobNotFound(job_id)
-        return self._ended.get(job_id) or self._read(job_id, directory)
+        if ended := self._ended.get(job_id):
+            return ended
+        with self._readable():
+            return self._read(job_id, directory)
 
     def has_shim(self, job_id: str) -> bool:
         """A job that has ended keeps its shim while processes of it are left."""
-        return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
+        with self._readable():
+            return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """What we cannot read for want of descriptors or memory we do not judge: a wrong answer would be remembered."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnusable(
+                f"The job store {self.home} cannot be read now: {error}. The job is not touched by that; try again."
+            ) from error
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
@@ -199,7 +214,7 @@ class Store:
             except BlockingIOError:
                 return  # somebody else is at it
             os.utime(turn.fileno())
-            with contextlib.suppress(OSError):  # whoever comes by wants something else of us
+            with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
                 leapt_at = self._note_leap(now, now - cleaned_at if cleaned_at else 0.0, keep_days)
                 self._remove_surplus(keep_jobs, now - keep_days * DAY_S, now, leapt_at)
                 self._sweep(now - ABANDONED_S)
@@ -287,12 +302,12 @@ class Store:
             new = not os.path.isdir(self._index)
             for name in ("jobs", "slots", "drafts", "trash", "index"):
                 os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
+            if new or self._is_first_since_boot():
+                self._settle_in(made)
         except OSError as error:
             raise StoreUnusable(
                 f"The job store {self.home} cannot be used: {error}. Set BGJOB_HOME."
             ) from error
-        if new or self._is_first_since_boot():
-            self._settle_in(made)
 
     def _is_first_since_boot(self) -> bool:
         record = jobdir.read_record(f"{self.home}/{BOOT}") or {}

@@ -26,7 +26,18 @@ from tests.chaos.trial import see_to_its_end, see_what_is_there
 
 SERVERS = 4
 PEOPLE = 16
-PLAYS = (burst, chatter, chatter, conversation, end_of_input, killed, left_behind, timed_out)
+PLAYS = (
+    burst,
+    chatter,
+    chatter,
+    chatter,
+    chatter,
+    conversation,
+    end_of_input,
+    killed,
+    left_behind,
+    timed_out,
+)
 
 
 class Servers:

@@ -251,7 +251,10 @@ class Trial:
     def _ask(self) -> dict[str, str]:
         began = time.monotonic()
         self._server.ask(self._case.job.command, self._case.job.options)
-        answer = self._server.answer()
+        try:
+            answer = self._server.answer()
+        except TimeoutError:
+            raise Violation("execute does not answer") from None
         took_s = time.monotonic() - began
         if took_s > HANG_S:
             raise Violation(f"execute took {took_s:.1f} s")
@@ -262,7 +265,9 @@ class Trial:
         return answer
 
     def _see_nothing_runs(self, error: str) -> str:
-        """An error is clean if nothing runs, and what is on disk says so."""
+        """An error is clean if it says what to do, if nothing runs, and if what is on disk says so."""
+        if not error.startswith("CannotStart: ") or "and call again" not in error:
+            raise Violation(f"what shall one do about {error!r}?")
         for job_id in self._scene.job_ids():
             wait_until(lambda: not self._is_running(job_id), f"nothing runs after {error!r}")  # noqa: B023
             if not was_never_started(state := self._state(job_id)):

@@ -221,7 +221,7 @@ def chatter(terminal: bool) -> Play:
     for number in range(1, ROUNDS + 1):
         typed = f"(line {number}\n)+" if terminal else ""
         rounds += f"{numbers}round {number}\n{typed}got line {number}\n"
-    script = "seq 1 1000; echo round $n; read -r line; echo got $line"
+    script = "seq 1 1000; sleep 0.15; echo round $n; read -r line; echo got $line"
     command = f"for n in {' '.join(map(str, range(1, ROUNDS + 1)))}; do {script}; done; exit 9"
     return Play("chatter", command, chat, rounds, options={"pty": terminal})
 

@@ -29,7 +29,7 @@ from tests.chaos.faults import (
     counts_of,
 )
 from tests.chaos.stage import Role, Stage, built_stage
-from tests.chaos.tools import needs
+from tests.chaos.tools import linux_only, needs
 
 AT_ONCE = 6
 MOMENTS = 6
@@ -56,6 +56,7 @@ def stage() -> Iterator[Stage]:
         yield stage
 
 
+@linux_only
 @needs("strace")
 @pytest.mark.timeout(3600 if ALL else 300)
 @pytest.mark.parametrize("role", ["starter", "shim", "guard"])
@@ -105,8 +106,11 @@ def summary(results: list[Result]) -> str:
     calls = Counter((KIND[result.injection.call], result.outcome) for result in results if result.strikes)
     lines = [f"{number:5} {call:7} {outcome}" for (call, outcome), number in sorted(calls.items())]
     cells = {(KIND[result.injection.call], result.injection.fault) for result in results if result.strikes}
-    missed = sum(not result.strikes for result in results)
-    return "\n".join([*lines, f"{len(cells)} cells, {len(results)} trials, {missed} of them missed"])
+    missed, died = (
+        sum(map(bool, kind)) for kind in ([not r.strikes for r in results], [r.crash for r in results])
+    )
+    figures = f"{len(cells)} cells, {len(results)} trials, {missed} missed; {died} times a shim died of it"
+    return "\n".join([*lines, figures])
 
 
 WITHOUT_DESCRIPTORS = """

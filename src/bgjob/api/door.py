@@ -43,7 +43,8 @@ class Door:
             return processes.marked(job.id)
         if job.run is None or not (isinstance(job.state, Running) or self._store.has_shim(job.id)):
             return []
-        return processes.alive(processes.descendants(job.run.shim_pid))
+        # a guard that took over on a full disk is not in the record of the run
+        return processes.alive(processes.descendants(job.run.shim_pid)) or processes.marked(job.id)
 
     def _clean(self) -> None:
         settings = self._settings

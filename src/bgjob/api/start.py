@@ -6,12 +6,12 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from bgjob import policy
 from bgjob.api.door import Door
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
-from bgjob.job import Job, Running, Spec
+from bgjob.job import Job, NeverStarted, Running, Spec
 from bgjob.records import run_from
 from bgjob.spawn import Handover
 
@@ -45,7 +45,7 @@ class Starting(Door):
         try:
             return self._launch(spec, environment)
         except OSError as error:
-            raise CannotStart(error) from error
+            raise CannotStart(error, self._store.home) from error
 
     def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
         name, timeout_s = options.get("name"), options.get("timeout_s")
@@ -87,9 +87,20 @@ class Starting(Door):
             new = self._store.create(spec)
             ours.callback(os.close, new.lock)
             start = self._spawner.start(Handover(new.directory, new.lock, slot, vars(spec), environment))
-            self._store.make_durable(new)  # while the child is being exec'd
-            run = run_from(start.finish())
-        return Job(spec, Running(run), run) if run else self._store.load(spec.id)
+            with contextlib.suppress(OSError):  # it runs, and an error would say that it does not
+                self._store.make_durable(new)  # while the child is being exec'd
+            answer = start.finish()
+        run = run_from(answer)
+        return Job(spec, Running(run), run) if run else self._failed(spec, answer)
+
+    def _failed(self, spec: Spec, answer: Mapping[str, Any]) -> Job:
+        """Its record says why. If even that could not be written, what its shim has told us does."""
+        job = self._store.load(spec.id)
+        if "error" in answer and not isinstance(job.state, NeverStarted):
+            why = OSError(answer["error"])
+            why.errno = answer.get("errno")
+            raise why
+        return job
 
 
 def _check_name(name: str | None) -> None:

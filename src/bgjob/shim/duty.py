@@ -80,7 +80,8 @@ def _start(
         pid = supervisor.start(script, environment, umask, doors)
     except (OSError, ValueError) as error:
         return _fail(estate.given, error)
-    environment.clear()  # secrets do not rest with us
+    environment.clear()
+    _forget_papers(estate.given)
     run = _run_record(pid, time.time())
     supervisor.record_run(run)
     _tell(estate.given, run)
@@ -103,6 +104,7 @@ def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None
     run = _run_record(started[0], known.get("started_at") or time.time())
     supervisor.record_run(run)
     _tell(estate.given, run)
+    _forget_papers(estate.given)
     supervisor.run()
 
 
@@ -140,6 +142,13 @@ def _papers(fd: int) -> tuple[Record, dict[str, str]]:
         return _spec_on_disk(), json.loads(data)
     papers: tuple[Record, dict[str, str]] = marshal.loads(data)
     return papers
+
+
+def _forget_papers(given: Given) -> None:
+    """Secrets do not rest with us."""
+    if given.papers >= 0:
+        os.close(given.papers)
+        given.papers = -1
 
 
 def _spec_on_disk() -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -53,7 +54,9 @@ def _listen() -> socket.socket:
     control.setblocking(False)
     try:
         control.bind(jobdir.CONTROL)  # our umask makes it 0600
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
         os.unlink(jobdir.CONTROL)  # of a shim that died before it had the job
         control.bind(jobdir.CONTROL)
     control.listen(128)

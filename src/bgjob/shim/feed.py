@@ -104,11 +104,11 @@ class Stdin:
         feed = self._feeds[0]
         try:
             count = os.write(self.fd, self._piece)
-        except BlockingIOError:
-            count = 0
-        except OSError:  # EPIPE: nobody will ever read it
+        except BrokenPipeError:  # nobody will ever read it
             self.close()
             return self.end_all("stdin is closed")
+        except OSError:
+            count = 0  # it is full, or the machine is short of memory: nothing went in
         feed.accepted += count
         self._piece = self._piece[count:]
         if self._piece:

@@ -21,6 +21,7 @@ F_SETPIPE_SZ = 1031
 PIPE_BYTES, BUSY_PIPE_BYTES = 1 << 16, 1 << 20  # a user has 64 MiB for all pipes: only busy ones are enlarged
 FAIR_SHARE_BYTES = 4 << 20
 IDLE_S = 2.0
+DRAIN_TRIES = 100
 
 
 class Pump:
@@ -62,9 +63,11 @@ class Pump:
         if self._relay:
             self._drain_terminal(self._relay)
         for fd in list(self._streams):
-            waiting = readable_bytes(fd)
-            while waiting > 0 and (moved := self._take(fd, waiting)) > 0:
+            waiting, in_vain = readable_bytes(fd), 0
+            while waiting > 0 and in_vain < DRAIN_TRIES:  # what says that it is dry is asked again
+                moved = self._take(fd, waiting)
                 waiting -= moved
+                in_vain += moved == 0
         if self._log.end > before:
             self.last_output_at = time.monotonic()
             self._on_output()
@@ -158,14 +161,24 @@ class Relay:
             return self._move() > 0
         except BlockingIOError:
             return False
-        except OSError:  # EIO: every process has closed it
-            self.has_ended = True
-            return False
+        except OSError:
+            return self._copy()
 
     def _move(self) -> int:
         if hasattr(os, "splice"):
             return os.splice(self.terminal, self._entry, PIPE_BYTES)
         return os.write(self._entry, os.read(self.terminal, PIPE_BYTES))
+
+    def _copy(self) -> bool:
+        """A splice may fail for want of memory. Only a read is believed that every process has closed it."""
+        try:
+            data = os.read(self.terminal, PIPE_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:  # EIO
+            self.has_ended = True
+            return False
+        return os.write(self._entry, data) > 0
 
 
 class Pace:
