@@ -36,9 +36,7 @@ class Life:
         self.printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
         self.words: list[str] = []
         self.waits = False  # for a line on its stdin
-        self.stdin: list[
-            str | None
-        ] = []  # typed and not read; None is the end of file, as a terminal knows it
+        self.stdin: list[str | None] = []  # typed and not read; None is a terminal's end of file
         self.stdin_closed = False
         self.sizes: list[list[int]] = []
         self.children: list[Child] = []

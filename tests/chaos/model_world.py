@@ -34,6 +34,7 @@ from tests.chaos.tools import wait_until
 
 SLOTS = 3
 SETTINGS = {"MCP_BG_MAX_JOBS": str(SLOTS), "MCP_BG_MAX_RESPONSE": "10MB", "MCP_BG_CLEANUP_INTERVAL": "86400"}
+DESCRIPTORS_TO_COME = 4  # of a shim that has just begun: the log, its runs, a pidfd, and a file for a moment
 MODES = ["plain", "stubborn", "polite"]
 Thing = TypeVar("Thing")
 
@@ -73,6 +74,13 @@ class World(RuleBasedStateMachine):
         lives = self.some(is_so)
         self.idle = not lives
         return pick(lives, which) if lives else None
+
+    def running(self) -> int:
+        return len(self.some(lambda life: life.runs))
+
+    def about_to_end(self) -> int:
+        """Those whose time is up soon, or is by now."""
+        return len(self.some(lambda life: life.doomed))
 
     def word(self) -> str:
         """One that nobody has said yet."""
@@ -143,7 +151,7 @@ class World(RuleBasedStateMachine):
 
     def one_or_new(self, which: int, is_so: Callable[[Life], object]) -> Life | None:
         """For what only a living job can do. Else most steps would be on the spot."""
-        if not self.some(is_so) and len(self.some(lambda life: life.runs or life.doomed)) < SLOTS:
+        if not self.some(is_so) and self.running() + self.about_to_end() < SLOTS:
             server, puppet, pty = self.server(which), self.puppet(pick(MODES, which)), bool(which % 2)
             request = server.ask("execute_command", command=puppet.command, pty=pty)
             self.is_answered(lambda: server.answer(request), puppet, pty=pty)
@@ -159,9 +167,7 @@ class World(RuleBasedStateMachine):
         doomed: bool = False,
     ) -> None:
         """It starts exactly if there is a free slot."""
-        running, about_to_end = (
-            len(self.some(is_so)) for is_so in (lambda life: life.runs, lambda life: life.doomed)
-        )
+        running, about_to_end = self.running(), self.about_to_end()
         try:
             job_id = answer()["job_id"]
         except Refused as refusal:
@@ -195,7 +201,7 @@ class World(RuleBasedStateMachine):
         above = parent_of(life.shim)
         is_guard = processes._carries(above, self.mark.encode()) and name_of(above) != "bgjob-zygote"
         life.guard = above if is_guard else 0
-        life.most_descriptors = open_descriptors(life.shim) + len(["log", "runs"])
+        life.most_descriptors = open_descriptors(life.shim) + DESCRIPTORS_TO_COME
 
     def strike_part(self, life: Life, part: str) -> None:
         """Of a job that has both: the other goes on."""
@@ -223,6 +229,7 @@ class World(RuleBasedStateMachine):
     @invariant()
     def every_door_tells_what_the_model_says(self) -> None:
         if self.idle or not self.servers:
+            self.idle = False
             return
         self.check_slots()
         wait_until(
@@ -242,9 +249,7 @@ class World(RuleBasedStateMachine):
 
     def check_slots(self) -> None:
         """Every running job has one, and nobody else: an end is on disk a moment before its slot is free."""
-        doomed, running = (
-            len(self.some(is_so)) for is_so in (lambda life: life.doomed, lambda life: life.runs)
-        )
+        running, doomed = self.running(), self.about_to_end()
         assert running <= locked_slots(self.home) <= SLOTS
         wait_until(lambda: locked_slots(self.home) <= running + doomed, "who has ended has no slot")
 
@@ -279,9 +284,7 @@ class World(RuleBasedStateMachine):
         finally:
             self.sweep()
         if not has_failed:
-            assert open_descriptors() == self.descriptors_before, (
-                "this process has other descriptors than before"
-            )
+            assert open_descriptors() == self.descriptors_before, "a descriptor of ours has leaked"
 
     def end_all(self) -> None:
         strike(self.unwatched, self.mark)
