@@ -246,7 +246,7 @@ class Store:
         places = list(self.ids())
         kept, are_few = 0, len(places) <= keep_jobs
         for place, job_id in places:
-            if are_few and _made_at(place) >= oldest:
+            if are_few and oldest <= _made_at(place) <= now:
                 continue  # neither too many nor too old: no need to open it
             job = self._ended_job(job_id)
             if job is None:
