@@ -15,7 +15,7 @@ import os
 import stat
 import struct
 
-from bgjob.processes import read
+from bgjob.processes import read, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,10 +113,9 @@ def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
 
 def _verdict(pid: int, stdin: Input) -> Verdict:
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        verdicts = [_thread_verdict(f"/proc/{pid}", thread, stdin) for thread in threads(pid)]
     except OSError:
         return "no" if _is_gone(pid) else "unknown"
-    verdicts = [_thread_verdict(f"/proc/{pid}", thread, stdin) for thread in threads]
     return min(verdicts, key=STRENGTH.index, default="no")
 
 

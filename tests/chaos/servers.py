@@ -22,6 +22,7 @@ from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError
 
 NAME = "chaos-server"
+END = b"end"
 PR_SET_PTRACER, ANYBODY = 0x59616D61, -1
 MESSAGE_MAX_BYTES = 1 << 17
 
@@ -32,7 +33,7 @@ def main() -> None:
     gc.freeze()
     while True:
         order, descriptors, _, _ = socket.recv_fds(orders, MESSAGE_MAX_BYTES, 2)
-        if not order:
+        if order in (b"", END):
             return
         if os.fork() == 0:
             orders.close()

@@ -23,6 +23,7 @@ from typing import Any, Literal, Self
 from bgjob import jobdir, processes
 from bgjob.api import Jobs, open_jobs
 from bgjob.spawn import PACKAGE_ROOT
+from tests.chaos.servers import END
 from tests.chaos.tools import PATIENCE_S, Point, Tracer, every_pid, is_stopped, wait_until
 
 Role = Literal["starter", "zygote", "guard", "shim"]
@@ -37,7 +38,7 @@ class Violation(Exception):
 
 
 class Template:
-    """A process that forks others on order, and ends when we close its socket."""
+    """A process that forks others on order. Without the last one it knows that we were killed, and cleans up."""
 
     def __init__(self, *argv: str) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -50,6 +51,7 @@ class Template:
             socket.send_fds(self._orders, [message], descriptors)
 
     def close(self) -> None:
+        self.order(END)
         self._orders.close()
         self._process.wait(PATIENCE_S)
 

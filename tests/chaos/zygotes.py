@@ -23,6 +23,8 @@ from typing import Any
 sys.path.append(sys.argv[1])
 
 entry: Any = importlib.import_module("bgjob.shim.entry")
+processes: Any = importlib.import_module("bgjob.processes")
+END = b"end"
 PR_SET_PTRACER, ANYBODY = 0x59616D61, -1
 
 
@@ -32,13 +34,25 @@ def main() -> None:
     gc.freeze()
     while True:
         role, descriptors, _, _ = socket.recv_fds(orders, 64, 3)
-        if not role:
+        if role == END:
             return
+        if not role:
+            return sweep()
         if os.fork() == 0:
             orders.close()
             be_zygote(role.decode(), *descriptors)
         for fd in descriptors:
             os.close(fd)
+
+
+def sweep() -> None:
+    """Whoever gave the orders was killed. What it had stopped would stay so for ever."""
+    mark = f"BGJOB_CHAOS={os.environ['BGJOB_CHAOS']}".encode()
+    with os.scandir("/proc") as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        if pid != os.getpid() and processes._carries(pid, mark):
+            processes.send(pid, signal.SIGKILL)
 
 
 def be_zygote(role: str, requests: int, ticket: int, report: int) -> None:

@@ -30,6 +30,11 @@ class Ends:
             if fd >= 0:  # stdin may be closed already
                 os.set_blocking(fd, False)
 
+    def close(self) -> None:
+        for fd in {*self.descriptors, self.stdin}:
+            if fd >= 0:
+                os.close(fd)
+
 
 class Doors:
     """The job's ends: the descriptors it is started on, or the name of its terminal."""

@@ -63,7 +63,8 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
         return _resume(legacy, spec, estate, outcome)
     if _take(estate.given):
         try:
-            estate.ends, doors = open_ends(spec)  # nothing was started: the job's ends were the shim's alone
+            estate.ends.close()  # nothing was started: the job's ends were the shim's alone, and are gone
+            estate.ends, doors = open_ends(spec)
         except OSError as error:
             return _fail(estate.given, error)
         environment = _papers(estate.given.papers)[1]
