@@ -31,6 +31,8 @@ class Settings:
     keep_days: float
     keep_jobs: int
     max_wait_s: float
+    limits: Mapping[str, str]
+    groups: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,23 @@ def _size(low: int, high: int) -> Callable[[str], int]:
         return _within(low, int(number) * _UNIT_BYTES[unit.upper()], high)
 
     return parse
+
+
+def parse_size(text: str) -> int:
+    """Bytes, of a text such as 10MB; ValueError for one that is no size."""
+    return _size(KIB, 1024 * TIB)(text)
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    """name=value, with commas between them."""
+    pairs = [piece.partition("=") for piece in text.split(",")] if text else []
+    if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
+        raise ValueError("write name=value, with commas between")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _groups(text: str) -> Mapping[str, int]:
+    return {name: _whole(1, 1000)(value) for name, value in _pairs(text).items()}
 
 
 def _seconds(high: int) -> Callable[[str], float]:
@@ -264,5 +283,22 @@ SETTINGS = (
         _seconds(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
         "how long one call may wait for a job; many clients give up after 60 s",
+    ),
+    Setting(
+        "MCP_BG_LIMITS",
+        "limits",
+        "",
+        _pairs,
+        "name=value with commas between, e.g. `memory=4GB,processes=500`; the names are those of the limits of "
+        "execute_command",
+        "the limits of a job that is not given others",
+    ),
+    Setting(
+        "MCP_BG_GROUPS",
+        "groups",
+        "",
+        _groups,
+        "name=slots with commas between, e.g. `gpu=1,build=2`; slots from 1 to 1000",
+        "groups of jobs, and how many of each may run at once",
     ),
 )

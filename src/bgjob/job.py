@@ -1,11 +1,16 @@
 """The nouns: what a job is, and every way it can stand or have ended."""
 
 import signal
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, assert_never
 
 StatusWord = Literal["running", "completed", "failed", "killed"]
-CauseWord = Literal["exited", "signaled", "killed", "timed_out", "never_started", "lost"]
+CauseWord = Literal[
+    "exited", "signaled", "killed", "timed_out", "out_of_memory", "over_limit", "never_started", "lost"
+]
+LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silence"]
+"""The limits that end a job; one more, open files, only makes its calls fail."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,15 @@ class Spec:
     pty: bool = False
     rows: int = 24
     cols: int = 80
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """memory_bytes, cpu_s, processes, open_files, file_bytes, silence_s: those that were given."""
+    on_output_limit: Literal["drop_oldest", "stop"] = "drop_oldest"
+    watch: Sequence[str] = ()
+    restart: Mapping[str, Any] = field(default_factory=dict)
+    """policy (on-failure or always), max, backoff_s; empty: it runs once."""
+    queue: Mapping[str, Any] = field(default_factory=dict)
+    """after (ids), after_policy, not_before, max_jobs, group_slots; empty: it was not to wait for anything."""
+    group: str | None = None
 
 
 class UnreadableSpec(Spec):
@@ -44,6 +58,11 @@ class Running:
     """Somebody holds the lock. `run` is None in the instant before the child is exec'd."""
 
     run: Run | None
+
+
+@dataclass(frozen=True)
+class Queued(Running):
+    """Not started yet: it waits for a slot, for other jobs or for a moment. Nobody holds it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,17 @@ class TimedOut(Ended):
 
 
 @dataclass(frozen=True)
+class OverLimit(Ended):
+    """By us or by the kernel, because it used more than it was allowed to."""
+
+    limit: LimitWord
+    code: int | None
+    signal: int | None
+    peak_memory_bytes: int | None = None
+    """The most that its processes took together, as far as somebody looked."""
+
+
+@dataclass(frozen=True)
 class NeverStarted(Ended):
     reason: str
 
@@ -105,7 +135,7 @@ class Unreadable(Lost):
     """It has ended, and how is written down in words that we do not know. A newer version may."""
 
 
-End = Exited | Signaled | Killed | TimedOut | NeverStarted
+End = Exited | Signaled | Killed | TimedOut | OverLimit | NeverStarted
 State = Running | End | Lost
 
 
@@ -134,7 +164,7 @@ def status_word(state: State) -> StatusWord:
             return "completed"
         case Exited() | NeverStarted() | Lost():
             return "failed"
-        case Signaled() | Killed() | TimedOut():
+        case Signaled() | Killed() | TimedOut() | OverLimit():
             return "killed"
         case _:
             assert_never(state)
@@ -153,6 +183,10 @@ def cause_word(state: State) -> CauseWord | None:
             return "killed"
         case TimedOut():
             return "timed_out"
+        case OverLimit(limit="memory"):
+            return "out_of_memory"
+        case OverLimit():
+            return "over_limit"
         case NeverStarted():
             return "never_started"
         case Lost():

@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, get_args
 
 from bgjob import __version__, jobdir, processes
 from bgjob.job import (
@@ -17,8 +17,10 @@ from bgjob.job import (
     Ended,
     Exited,
     Killed,
+    LimitWord,
     Lost,
     NeverStarted,
+    OverLimit,
     Run,
     Running,
     Signaled,
@@ -189,6 +191,10 @@ def end_of(record: Record) -> End:
             return Killed(**when, code=code, signal=signal)
         case "timed_out":
             return TimedOut(**when, code=code, signal=signal)
+        case "over_limit":
+            return OverLimit(
+                **when, **_values(record, OVER_RULES, {"peak_memory_bytes"}), code=code, signal=signal
+            )
         case "never_started":
             return NeverStarted(**when, **_values(record, {"reason": _is_text}))
         case "exited" | "signaled" as cause:
@@ -253,6 +259,32 @@ def _or_none(rule: Rule) -> Rule:
 _is_time = _is_duration = _number(0, MOST_SECONDS)
 _is_size = _whole(0, MOST_BYTES)
 _is_length = _whole(1, 65535)
+_is_count = _whole(0, 1 << 31)
+
+
+def _one_of(*words: str) -> Rule:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _keeps(rules: Mapping[str, Rule]) -> Rule:
+    """An object that is empty, or has all of this."""
+
+    def is_kept(value: object) -> bool:
+        return value == {} or (
+            isinstance(value, dict)
+            and all(name in value and rule(value[name]) for name, rule in rules.items())
+        )
+
+    return is_kept
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _are_limits(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_number(0, MOST_BYTES), value.values()))
+
 
 SPEC_RULES: Mapping[str, Rule] = {
     "command": _is_text,
@@ -265,8 +297,26 @@ SPEC_RULES: Mapping[str, Rule] = {
     "pty": _is_flag,
     "rows": _is_length,
     "cols": _is_length,
+    "limits": _are_limits,
+    "on_output_limit": _one_of("drop_oldest", "stop"),
+    "watch": _are_texts,
+    "restart": _keeps(
+        {"policy": _one_of("on-failure", "always"), "max": _is_count, "backoff_s": _is_duration}
+    ),
+    "queue": _keeps(
+        {
+            "after": _are_texts,
+            "after_policy": _one_of("success", "any"),
+            "not_before": _is_time,
+            "max_jobs": _is_count,
+            "group_slots": _or_none(_is_count),
+        }
+    ),
+    "group": _or_none(_is_text),
 }
-MAY_LACK = frozenset(field.name for field in fields(Spec) if field.default is not MISSING)
+MAY_LACK = frozenset(
+    field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)
+)
 RUN_RULES: Mapping[str, Rule] = {
     "pid": _whole(1, 1 << 31),
     "shim_pid": _whole(1, 1 << 31),
@@ -279,6 +329,10 @@ END_RULES: Mapping[str, Rule] = {
     "output_bytes": _is_size,
     "stdout_bytes": _is_size,
     "stderr_bytes": _is_size,
+}
+OVER_RULES: Mapping[str, Rule] = {
+    "limit": _one_of(*get_args(LimitWord)),
+    "peak_memory_bytes": _or_none(_is_size),
 }
 HOW_RULES: Mapping[str, Rule] = {
     "exit_code": _or_none(_whole(0, 1 << 32)),

@@ -2,6 +2,7 @@
 
     jobs/<id>/             one job each, see jobdir
     index/<µs>-<id>        its spec's second name, by creation: newest first without opening anything
+    events/                what happened, see event_log
     slots/<n>              flocked by the shim that uses it: exact across any number of servers
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
     trash/<id>/            on its way out
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 
 from bgjob import jobdir, processes
 from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
+from bgjob.event_log import EVENTS
 from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC
 from bgjob.records import read_resizes, read_spec, read_state, run_from
@@ -60,6 +62,7 @@ class Store:
     def __init__(self, home: str) -> None:
         self.home = os.path.abspath(home)
         self._jobs, self._index = f"{self.home}/jobs", f"{self.home}/index"
+        self.events = f"{self.home}/{EVENTS}"
         self._ended: dict[str, Job] = {}  # these never change again
         self._specs: dict[str, Spec] = {}  # nor do these
         self._prepare()
@@ -300,7 +303,7 @@ class Store:
             os.makedirs(self.home, mode=0o700, exist_ok=True)
             _check_private(self.home)
             new = not os.path.isdir(self._index)
-            for name in ("jobs", "slots", "drafts", "trash", "index"):
+            for name in ("jobs", "slots", "drafts", "trash", "index", EVENTS):
                 os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
             if new or self._is_first_since_boot():
                 self._settle_in(made)

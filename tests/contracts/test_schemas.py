@@ -24,7 +24,7 @@ SNAPSHOTS = HERE / "schemas"
 REFERENCE: dict[str, dict[str, Schema]] = json.loads((HERE / "reference_schemas.json").read_text())
 STATUS_WORDS = ["running", "completed", "failed", "killed"]
 KILL_WORDS = ["killed", "already_terminated", "not_found"]
-MAX_TOKENS = 3_500
+MAX_TOKENS = 4_000
 
 each_tool = pytest.mark.parametrize("name", sorted(REFERENCE))
 

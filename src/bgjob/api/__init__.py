@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from bgjob import terms
 from bgjob.api.answers import (
     Chunk,
     Found,
@@ -24,7 +25,7 @@ from bgjob.api.steer import Typed
 from bgjob.api.wait import Cancellation, Mode
 from bgjob.api.watch import Conditions
 from bgjob.config import settings_from
-from bgjob.errors import BadSetting
+from bgjob.errors import BadSetting, InvalidArgument
 from bgjob.spawn import Spawner
 from bgjob.store import Store
 
@@ -63,7 +64,16 @@ def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
     settings = settings_from(environ)
     if not os.path.isdir(settings.working_dir):
         raise BadSetting("MCP_BG_WORKING_DIR", settings.working_dir, "a directory that exists")
+    _check_limits(settings.limits)
     return Jobs(Store(home_from(environ)), settings, environ, Spawner(zygote=many))
+
+
+def _check_limits(limits: Mapping[str, str]) -> None:
+    try:
+        terms.checked(limits, terms.LIMIT_TERMS)
+    except InvalidArgument as problem:
+        text = ",".join(f"{name}={value}" for name, value in limits.items())
+        raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None
 
 
 def home_from(environ: Mapping[str, str]) -> str:

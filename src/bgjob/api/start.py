@@ -5,13 +5,14 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import policy
+from bgjob import policy, terms
 from bgjob.api.door import Door
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, NeverStarted, Running, Spec
+from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
 from bgjob.spawn import Handover
 
@@ -19,6 +20,7 @@ SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
 MOST_ROWS, MOST_COLS = 500, 1000
+MOST_WATCHES = 20
 
 
 class Options(TypedDict, total=False):
@@ -32,6 +34,11 @@ class Options(TypedDict, total=False):
     pty: bool
     rows: int
     cols: int
+    queue: bool
+    after: Sequence[str] | None
+    watch: Sequence[str] | None
+    terms: Mapping[str, object] | None
+    """See bgjob.terms."""
 
 
 class Starting(Door):
@@ -53,19 +60,35 @@ class Starting(Door):
         _check_name(name)
         _check_timeout(timeout_s)
         check_size(rows, cols)
+        given = self._terms(options.get("terms"))
         return Spec(
             id=str(uuid.uuid4()),
             command=command,
             shell=_shell(options.get("shell")),
             cwd=_directory(self._settings.working_dir, options.get("cwd")),
             created_at=time.time(),
-            max_output_bytes=self._settings.max_output_bytes,
+            max_output_bytes=given.get("output", self._settings.max_output_bytes),
             name=name,
             timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
             pty=options.get("pty", False),
             rows=rows,
             cols=cols,
+            limits=terms.limits_of(given),
+            on_output_limit=given.get("on_output", "drop_oldest"),
+            watch=_checked_watch(options.get("watch")),
+            restart=terms.restart_of(given),
+            group=self._checked_group(given.get("group")),
         )
+
+    def _terms(self, given: Mapping[str, object] | None) -> Mapping[str, Any]:
+        return {**terms.checked(self._settings.limits), **terms.checked(given or {})}
+
+    def _checked_group(self, group: str | None) -> str | None:
+        groups = self._settings.groups
+        if group is not None and group not in groups:
+            known = f"Accepted: {', '.join(groups)}." if groups else "There are none."
+            raise InvalidArgument(f"group={group!r} is not in MCP_BG_GROUPS. {known}")
+        return group
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
         allowed, base = self._settings.allowed_commands, self._settings.working_dir
@@ -118,6 +141,14 @@ def check_size(rows: int, cols: int) -> None:
         raise InvalidArgument(
             f"A terminal of {rows} rows and {cols} cols. Accepted: 1 to {MOST_ROWS} rows, 1 to {MOST_COLS} cols."
         )
+
+
+def _checked_watch(watch: Sequence[str] | None) -> list[str]:
+    if watch and len(watch) > MOST_WATCHES:
+        raise InvalidArgument(f"watch has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.")
+    for pattern in watch or ():
+        compile_pattern(pattern)
+    return list(watch or ())
 
 
 def _shell(name: str | None) -> str:

@@ -1,6 +1,6 @@
 """The tools. Their docstrings are product text: models choose by them, and directories score them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from mcp_types import ToolAnnotations
 from pydantic import Field
@@ -8,6 +8,7 @@ from pydantic import Field
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.job import StatusWord
 from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Waits
+from bgjob.mcp.schema import UNLISTED
 from bgjob.mcp.toolbox import Caller, Toolbox
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -24,6 +25,12 @@ MaxTokens = Annotated[int | None, Field(ge=50, description="per stream")]
 Raw = Annotated[bool, Field(description="with colours, progress, repeats")]
 Seen = Annotated[View, Field(description="interleaved has times; screen is a pty's")]
 Stream = Annotated[Literal["stdout", "stderr"] | None, Field(description="default: both")]
+
+OPTIONS = (
+    "Limits: memory '2GB', cpu_s, processes, open_files, file_size, output, on_output 'stop', silence_s. "
+    "Queue: after_policy 'any', delay_s, priority, group. restart 'on-failure'|'always', max_restarts, backoff_s"
+)
+Unlisted = Field(json_schema_extra={UNLISTED: True})  # of the options, where models put them too
 
 TOOLS = Toolbox[Jobs]()
 
@@ -44,6 +51,16 @@ def execute_command(
     pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
     rows: int = 24,
     cols: int = 80,
+    queue: Annotated[bool, Field(description="wait for a free slot instead of failing")] = False,
+    after: Annotated[list[str] | None, Field(description="queue it behind these ids or names")] = None,
+    watch: Annotated[list[str] | None, Field(description="RE2; each match is an event")] = None,
+    options: Annotated[dict[str, Any] | None, Field(description=OPTIONS)] = None,
+    limits: Annotated[dict[str, Any] | None, Unlisted] = None,
+    restart: Annotated[str | None, Unlisted] = None,
+    after_policy: Annotated[str | None, Unlisted] = None,
+    delay_s: Annotated[float | None, Unlisted] = None,
+    priority: Annotated[int | None, Unlisted] = None,
+    group: Annotated[str | None, Unlisted] = None,
 ) -> Started:
     """Start a shell command as a background job and return its job_id; with wait_s also its output, if it ends in
     time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job instead to type
@@ -61,6 +78,18 @@ def execute_command(
             pty=pty,
             rows=rows,
             cols=cols,
+            queue=queue,
+            after=after,
+            watch=watch,
+            terms={
+                "restart": restart,
+                "after_policy": after_policy,
+                "delay_s": delay_s,
+                "priority": priority,
+                "group": group,
+                **(limits or {}),
+                **(options or {}),
+            },
             if_running=if_running,
             wait_s=wait_s,
             shown=Shown.within(max_tokens),
