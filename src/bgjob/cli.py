@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
-from bgjob.job import Ended, Job, Lost, Running, cause_word, signal_name, status_word
+from bgjob.job import Ended, Job, Lost, Queued, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
 
 EPILOG = """\
@@ -68,6 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--name", help="a name to find it by")
     run.add_argument("--cwd", help="where it runs (default: here)")
     run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
+    run.add_argument("--queue", action="store_true", help="wait for a free slot instead of failing")
+    run.add_argument("--after", action="append", metavar="ID", help="start it when this job has succeeded")
+    run.add_argument("--after-any", action="store_true", help="... or ended in any way")
+    run.add_argument("--delay", type=float, metavar="S", help="not before so many seconds")
+    run.add_argument(
+        "--priority", type=int, metavar="N", help="in the queue: higher starts first (default: 0)"
+    )
+    run.add_argument(
+        "--group", metavar="NAME", help="of MCP_BG_GROUPS, which limits how many of it run at once"
+    )
     run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
@@ -82,6 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     logs.add_argument("id", metavar="ID")
     logs.set_defaults(act=_logs)
+
+    priority = commands.add_parser("priority", help="move a job within the queue")
+    priority.add_argument("id", metavar="ID")
+    priority.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
+    priority.set_defaults(act=_priority)
 
     kill = commands.add_parser("kill", help="stop a job and everything it started")
     kill.add_argument(
@@ -113,7 +128,18 @@ def _jobs() -> Jobs:
 def _run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
     job = _jobs().execute(
-        command, cwd=options.cwd or os.getcwd(), name=options.name, timeout_s=options.timeout
+        command,
+        cwd=options.cwd or os.getcwd(),
+        name=options.name,
+        timeout_s=options.timeout,
+        queue=options.queue,
+        after=options.after,
+        terms={
+            "after_policy": "any" if options.after_any else None,
+            "delay_s": options.delay,
+            "priority": options.priority,
+            "group": options.group,
+        },
     )
     print(job.id)
     return 0
@@ -142,6 +168,8 @@ def _row(job: Job) -> str:
 
 def _end(job: Job) -> str:
     match job.state:
+        case Queued():
+            return "queued"
         case Running():
             return "-"
         case Lost():
@@ -181,6 +209,12 @@ def _kill(options: argparse.Namespace) -> int:
     jobs = _jobs()
     done = jobs.kill(jobs.find(options.id).id, grace_s=options.grace, signal=options.signal)
     print(f"{done.status} ({done.processes} {'process' if done.processes == 1 else 'processes'})")
+    return 0
+
+
+def _priority(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    jobs.prioritize(jobs.find(options.id).id, options.priority)
     return 0
 
 

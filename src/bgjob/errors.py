@@ -41,10 +41,12 @@ class CannotStart(BgjobError):
 
 
 class JobLimitReached(BgjobError):
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, group: str | None = None) -> None:
+        where = f" in group {group}" if group else ""
         super().__init__(
-            f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached. "
-            "Wait for a job to end or kill_job one; list_jobs with status=running shows them."
+            f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached{where}. "
+            "Pass queue=true to have it start when a job ends, or kill_job one; "
+            "list_jobs with status=running shows them."
         )
 
 
@@ -63,7 +65,7 @@ class AlreadyRunning(BgjobError):
 class NotRunning(BgjobError):
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"Job {job_id} is not running and cannot accept input. get_job_status tells how it ended."
+            f"Job {job_id} is not running and cannot accept input. get_job_status tells how it stands."
         )
 
 

@@ -3,6 +3,7 @@
     spec.json      what to run                written once by the starter, before the job is visible;
                    flocked by the starter, then by shim and guard: alive = locked
     script         a command too long to be an argument     likewise written by the starter
+    papers         its environment            likewise, while it waits in the queue; see queue_dir
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     outcome.json   how it ended               written once by the shim, after the last byte of output
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 FORMAT_VERSION = 1
-SPEC, SCRIPT = "spec.json", "script"
+SPEC, SCRIPT, PAPERS = "spec.json", "script", "papers"
 RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_args
 
-from bgjob import __version__, jobdir, processes
+from bgjob import __version__, jobdir, processes, queue_dir
 from bgjob.job import (
     End,
     Ended,
@@ -21,6 +21,7 @@ from bgjob.job import (
     Lost,
     NeverStarted,
     OverLimit,
+    Queued,
     Run,
     Running,
     Signaled,
@@ -69,10 +70,17 @@ def read_state(directory: str) -> State:
 def _found_state(directory: str) -> State:
     if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
         return end
+    was_waiting = queue_dir.is_waiting(
+        directory
+    )  # before its lock: whoever takes it out of the queue has that
     if jobdir.is_locked(f"{directory}/{SPEC}"):
         return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
     # it may have ended between the two looks
-    return _end(jobdir.read_record(f"{directory}/{OUTCOME}")) or Lost(_why_lost(directory))
+    if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
+        return end
+    if was_waiting and not _is_of_another_boot(directory):
+        return Queued(None)
+    return Lost(_why_lost(directory))
 
 
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:

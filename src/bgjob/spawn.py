@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,11 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Handover:
-    """What a shim is given. `lock` and `slot` are shared with us until we close ours."""
+    """What a shim is given. `lock` and `slots` are shared with us until we close ours."""
 
     directory: str
     lock: int
-    slot: int | None
+    slots: Sequence[int]
     spec: Mapping[str, Any]
     environment: Mapping[str, str]
 
@@ -105,8 +105,7 @@ def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> St
             theirs.callback(os.close, their_ready)
             papers = _papers(handover)
             theirs.callback(os.close, papers)
-            slot = [] if handover.slot is None else [handover.slot]
-            launched = launch(handover.directory, [handover.lock, their_ready, papers, *slot])
+            launched = launch(handover.directory, [handover.lock, their_ready, papers, *handover.slots])
         if not launched or not _is_taken(ready):
             return None
         ours.pop_all()
@@ -114,10 +113,18 @@ def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> St
 
 
 def _run_fresh(directory: str, descriptors: list[int]) -> bool:
-    numbers = [str(fd) for fd in [*descriptors, -1][:4]]
+    return _run_shim("fresh", directory, *map(str, descriptors), pass_fds=descriptors)
+
+
+def start_drainer(home: str) -> bool:
+    """Whoever starts what waits in the queue of this home; ends at once if there is one already."""
+    return _run_shim("queue", home)
+
+
+def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
     launcher = subprocess.Popen(
-        [*SHIM, "fresh", directory, *numbers],
-        pass_fds=descriptors,
+        [*SHIM, *arguments],
+        pass_fds=pass_fds,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -145,11 +152,16 @@ def _papers(handover: Handover) -> int:
             fd = os.dup(file.fileno())
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
-        view = memoryview(marshal.dumps((dict(handover.spec), dict(handover.environment))))
+        view = memoryview(packed(handover.spec, handover.environment))
         while view:
             view = view[os.write(fd, view) :]
         undo.pop_all()
     return fd
+
+
+def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) -> bytes:
+    """What a shim reads as a job's papers."""
+    return marshal.dumps((dict(spec), dict(environment), *more))
 
 
 def _is_taken(ready: int) -> bool:

@@ -3,7 +3,8 @@
     jobs/<id>/             one job each, see jobdir
     index/<µs>-<id>        its spec's second name, by creation: newest first without opening anything
     events/                what happened, see event_log
-    slots/<n>              flocked by the shim that uses it: exact across any number of servers
+    slots/<n>              flocked by the shim that uses it, see slots
+    queue/                 who waits for one, see queue_dir
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
     trash/<id>/            on its way out
     cleaned                its mtime says when somebody last cleaned up
@@ -17,7 +18,6 @@ Any number of processes use one store at once; none of them is needed for it to 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -28,11 +28,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import jobdir, processes
-from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
+from bgjob import jobdir, processes, queue_dir, slots
+from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
 from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
-from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC
+from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
+from bgjob.queue_dir import QUEUE
 from bgjob.records import read_resizes, read_spec, read_state, run_from
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -69,7 +70,8 @@ class Store:
 
     # -- making a job -------------------------------------------------------------------------------
 
-    def create(self, spec: Spec) -> NewJob:
+    def create(self, spec: Spec, papers: bytes | None = None, priority: int = 0) -> NewJob:
+        """With papers it is one that waits in the queue, as soon as its lock is free."""
         draft = f"{self.home}/drafts/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
@@ -78,7 +80,11 @@ class Store:
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
             _write_script(draft, spec.command.encode())
-            self._enter(spec, f"{draft}/{SPEC}", self._next_place_us(spec))
+            place_us = self._next_place_us(spec)
+            self._enter(spec, f"{draft}/{SPEC}", place_us)
+            if papers is not None:
+                jobdir.write_whole(f"{draft}/{PAPERS}", papers)
+                queue_dir.enter(self.home, queue_dir.entry_for(spec.id, priority, place_us))
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
@@ -90,21 +96,12 @@ class Store:
         jobdir.sync_directory(new.directory)
         jobdir.sync_directory(self._jobs)
 
-    def claim_slot(self, limit: int) -> int | None:
-        """A descriptor that stands for one running job; the slot is free when its last holder is gone."""
-        for number in range(limit):
-            try:
-                fd = os.open(f"{self.home}/slots/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError as error:
-                if error.errno not in (errno.EISDIR, errno.ELOOP):
-                    raise
-                continue  # something foreign is in its place: one slot less
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
-            except BlockingIOError:
-                os.close(fd)
-        return None
+    def claim_slots(self, limit: int, group: str | None = None, group_limit: int | None = None) -> list[int]:
+        """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
+        held = slots.claim_all(f"{self.home}/slots", limit, group, group_limit)
+        if isinstance(held, str):
+            raise JobLimitReached(limit, None) if held == "jobs" else JobLimitReached(group_limit or 0, group)
+        return held
 
     @contextlib.contextmanager
     def name_lock(self, name: str) -> Iterator[None]:
@@ -303,7 +300,7 @@ class Store:
             os.makedirs(self.home, mode=0o700, exist_ok=True)
             _check_private(self.home)
             new = not os.path.isdir(self._index)
-            for name in ("jobs", "slots", "drafts", "trash", "index", EVENTS):
+            for name in ("jobs", "slots", "drafts", "trash", "index", EVENTS, QUEUE):
                 os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
             if new or self._is_first_since_boot():
                 self._settle_in(made)

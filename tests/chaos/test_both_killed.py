@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from bgjob import processes
+from bgjob import processes, slots
 from bgjob.api import Jobs
 from bgjob.job import Lost
 from tests.chaos.tools import is_stopped, linux_only, seen, wait_until
@@ -37,7 +37,7 @@ def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
     gate.wait_until_reached()
     kill_at_once(*shim_and_guard(jobs, job_id))
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
-    slot = jobs._store.claim_slot(1)
+    slot = slots.claim(f"{jobs._store.home}/slots", "", 1)
     assert slot is not None
     os.close(slot)
 

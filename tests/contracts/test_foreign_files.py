@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bgjob import slots
 from bgjob.api import Jobs, steer
 from bgjob.errors import CannotStart, StoreUnusable
 from bgjob.store import NAME_LOCKS, Store
@@ -192,7 +193,7 @@ def test_what_lies_in_the_home_stops_nothing(home: Path, place: str, what: str) 
     if place != "cleaned":  # which is how cleaners take turns: without it nobody has one
         store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
         assert set(listed(store)) == {new}
-    slot = store.claim_slot(3)
+    slot = slots.claim(f"{store.home}/slots", "", 3)
     assert slot is not None
     os.close(slot)
     with contextlib.suppress(CannotStart), store.name_lock(NAME_OF_LOCK_0):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir
+from bgjob import jobdir, slots
 from bgjob.errors import BgjobError, JobNotFound, StoreUnusable
 from bgjob.job import Exited, Lost, Running, status_word
 from bgjob.store import Store
@@ -311,7 +311,7 @@ def test_slots_are_exact_across_processes(store: Store, tmp_path: Path) -> None:
 def hammer(home: str, tokens: str, limit: int, rounds: int) -> None:
     store, mine, held = Store(home), f"{tokens}/{os.getpid()}", 0
     while held < rounds:
-        slot = store.claim_slot(limit)
+        slot = slots.claim(f"{store.home}/slots", "", limit)
         if slot is None:
             continue
         held += 1
@@ -322,14 +322,14 @@ def hammer(home: str, tokens: str, limit: int, rounds: int) -> None:
 
 
 def test_a_slot_is_free_when_its_holder_is_killed(store: Store) -> None:
-    slot = store.claim_slot(1)
+    slot = slots.claim(f"{store.home}/slots", "", 1)
     assert slot is not None
     holder = subprocess.Popen(["sleep", "1000"], pass_fds=[slot])
     os.close(slot)
-    assert store.claim_slot(1) is None
+    assert slots.claim(f"{store.home}/slots", "", 1) is None
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    again = store.claim_slot(1)
+    again = slots.claim(f"{store.home}/slots", "", 1)
     assert again is not None
     os.close(again)
 
@@ -407,7 +407,7 @@ def test_everything_in_the_home_is_private_whatever_the_umask(tmp_path: Path) ->
         store = Store(str(tmp_path / "home"))
         ended_job(store)
         store.clean(keep_jobs=10, keep_days=7, interval_s=0)
-        slot = store.claim_slot(1)
+        slot = slots.claim(f"{store.home}/slots", "", 1)
     finally:
         os.umask(old)
     assert slot is not None

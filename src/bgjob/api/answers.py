@@ -1,6 +1,7 @@
 """What the verbs answer."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bgjob.activity import Activity
@@ -57,12 +58,25 @@ class Kill:
 
 
 @dataclass(frozen=True)
+class Place:
+    """In the queue."""
+
+    position: int
+    """1 is the next to start, as far as its conditions hold."""
+    reason: str
+    """What it waits for."""
+    priority: int
+
+
+@dataclass(frozen=True)
 class Page:
     jobs: list[Job]
     next_cursor: str | None
     """None: this was the last page."""
     asking: frozenset[str] = frozenset()
     """Ids of those that wait for input."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """In the queue, of those that are in it."""
     command_characters: int | None = None
     """How much of each command to show; None: all of it."""
 
@@ -94,6 +108,8 @@ class Look:
     """How long a running job has printed nothing."""
     hint: str | None = None
     """What may help, where we know something the job did not say."""
+    place: Place | None = None
+    """None: it is not queued."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,8 @@ class Ran:
     reused: bool
     """It ran before this call."""
     waited: "Waited | None"
+    place: Place | None = None
+    """None: it is not queued."""
 
 
 @dataclass(frozen=True)

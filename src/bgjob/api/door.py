@@ -1,15 +1,16 @@
 """What all verbs stand on."""
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bgjob import processes
+from bgjob import processes, queue_dir
 from bgjob.config import Settings, own_variables
 from bgjob.errors import NotSteerable
 from bgjob.job import Ended, Job, Lost, Running
 from bgjob.log_reader import LogReader, Rotated
-from bgjob.spawn import Spawner
+from bgjob.spawn import Spawner, start_drainer
 from bgjob.store import Store
 
 Answer = TypeVar("Answer")
@@ -21,6 +22,8 @@ class Door:
         self, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner
     ) -> None:
         self._store, self._settings, self._spawner = store, settings, spawner
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
         own = own_variables(environ)
         self._environment = {name: value for name, value in environ.items() if name not in own}
 
@@ -45,6 +48,13 @@ class Door:
             return []
         # a guard that took over on a full disk is not in the record of the run
         return processes.alive(processes.descendants(job.run.shim_pid)) or processes.marked(job.id)
+
+    def _see_to_the_queue(self) -> None:
+        """Something waits: then somebody is there who will start it."""
+        home = self._store.home
+        if not queue_dir.has_drainer(home):
+            start_drainer(home)
+        queue_dir.kick(home)
 
     def _clean(self) -> None:
         settings = self._settings

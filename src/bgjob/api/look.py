@@ -1,15 +1,15 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bgjob import activity, processes, waiting
-from bgjob.api.answers import InputWord, Look, Page
+from bgjob import activity, processes, queue_dir, waiting
+from bgjob.api.answers import InputWord, Look, Page, Place
 from bgjob.api.door import Door
 from bgjob.api.silence import idle_s, ran_s
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound
 from bgjob.hints import port_in_use
-from bgjob.job import Exited, Job, Running, StatusWord, status_word
+from bgjob.job import Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.output_text import unfinished_line
@@ -27,6 +27,9 @@ class Looking(Door):
         if not isinstance(job.state, Running):
             output_bytes = self._reading(job, lambda log: log.end)
             return Look(job, output_bytes, len(self._processes(job)), hint=self._hint(job))
+        if isinstance(job.state, Queued):
+            self._see_to_the_queue()
+            return Look(job, 0, 0, place=self._place(job))
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
         output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
@@ -54,7 +57,24 @@ class Looking(Door):
         jobs = [job for _, job in found]
         asking = frozenset(job.id for job in jobs if self._waits_for_input(job) == "yes")
         fits = sum(len(job.spec.command) for job in jobs) <= self._settings.max_response_bytes
-        return Page(jobs, next_cursor, asking, None if fits else SHORT_COMMAND_CHARACTERS)
+        positions = self._positions() if any(isinstance(job.state, Queued) for job in jobs) else {}
+        return Page(jobs, next_cursor, asking, positions, None if fits else SHORT_COMMAND_CHARACTERS)
+
+    def _place(self, job: Job) -> Place:
+        entry = queue_dir.find(self._store.home, job.id)
+        stands, why = queue_dir.verdict(f"{self._store.home}/jobs", vars(job.spec))
+        reason = f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}"
+        return Place(
+            position=self._positions().get(job.id, 1),
+            reason=reason,
+            priority=queue_dir.priority_of(entry) if entry else 0,
+        )
+
+    def _positions(self) -> Mapping[str, int]:
+        self._see_to_the_queue()
+        waiting = map(queue_dir.job_of, queue_dir.entries(self._store.home))
+        there = (job_id for job_id in waiting if queue_dir.is_waiting(f"{self._store.home}/jobs/{job_id}"))
+        return {job_id: number for number, job_id in enumerate(there, 1)}
 
     def find(self, prefix: str) -> Job:
         """The one job whose id starts so, or the newest with this name: for people, who do not type UUIDs."""
@@ -100,6 +120,10 @@ class Looking(Door):
         return f"Port {port} is held by " + (
             f"job {holding}." if holding else f"process {holder}, which is no job."
         )
+
+
+def _of_group(job: Job) -> str:
+    return f" of group {job.spec.group}, or of all" if job.spec.group else ""
 
 
 def _facts(log: LogReader, waits: InputWord | None) -> tuple[int, float, str | None]:

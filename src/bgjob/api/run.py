@@ -1,6 +1,6 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, Unpack, assert_never
 
 from bgjob.api.answers import Ran
@@ -10,7 +10,7 @@ from bgjob.api.steer import Steering
 from bgjob.api.wait import Cancellation, Tell, Waiting
 from bgjob.api.watch import Conditions
 from bgjob.errors import AlreadyRunning, InvalidArgument
-from bgjob.job import Job, Running
+from bgjob.job import Job, Queued, Running
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
 
@@ -29,12 +29,21 @@ class Executing(Starting, Steering, Waiting):
     ) -> Ran:
         name = options.get("name")
         job, reused = self._ensure(name, if_running, lambda: self.execute(command, **options))
+        if reused and isinstance(job.state, Queued):
+            self._move(job, options.get("terms"))
         if wait_s <= 0:
-            return Ran(job, reused, None)
+            return Ran(job, reused, None, self._place(job) if isinstance(job.state, Queued) else None)
         waited = self.wait(
             [job.id], Conditions(), timeout_s=wait_s, shown=shown, cancellation=cancellation, tell=tell
         )
-        return Ran(waited[0].look.job, reused, waited[0])
+        look = waited[0].look
+        return Ran(look.job, reused, waited[0], look.place)
+
+    def _move(self, job: Job, terms: Mapping[str, object] | None) -> None:
+        """Asked for again, it may have become more urgent."""
+        priority = self._terms(terms).get("priority")
+        if priority is not None:
+            self.prioritize(job.id, priority)
 
     def _ensure(self, name: str | None, if_running: IfRunning, start: Callable[[], Job]) -> tuple[Job, bool]:
         """(the job, whether it ran before). Of several callers at once with one name, one starts it."""

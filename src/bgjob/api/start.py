@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import policy, terms
-from bgjob.api.door import Door
+from bgjob import event_log, policy, queue_dir, terms
+from bgjob.api.look import Looking
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
-from bgjob.job import Job, NeverStarted, Running, Spec
+from bgjob.job import Job, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
-from bgjob.spawn import Handover
+from bgjob.spawn import Handover, packed
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     """See bgjob.terms."""
 
 
-class Starting(Door):
+class Starting(Looking):
     def execute(self, command: str, **options: Unpack[Options]) -> Job:
         """A job that runs; or that has failed already, and says why."""
         env = options.get("env") or {}
@@ -50,9 +50,34 @@ class Starting(Door):
         environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
-            return self._launch(spec, environment)
+            return self._begin(
+                spec, environment, priority=self._terms(options.get("terms")).get("priority", 0)
+            )
         except OSError as error:
             raise CannotStart(error, self._store.home) from error
+
+    def _begin(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
+        """At once where that is possible; else, if it may wait, in its turn."""
+        if not spec.queue:
+            return self._launch(spec, environment)
+        if not self._must_wait(spec):
+            with contextlib.suppress(JobLimitReached):
+                return self._launch(spec, environment)
+        return self._enqueue(spec, environment, priority)
+
+    def _must_wait(self, spec: Spec) -> bool:
+        """Others were first, or it is not time."""
+        home = self._store.home
+        return bool(queue_dir.entries(home)) or queue_dir.verdict(f"{home}/jobs", vars(spec))[0] != "holds"
+
+    def _enqueue(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
+        new = self._store.create(spec, packed(vars(spec), environment, self._umask), priority)
+        with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
+            self._store.make_durable(new)
+        os.close(new.lock)
+        event_log.append(self._store.events, "queued", spec.id, name=spec.name, priority=priority)
+        self._see_to_the_queue()
+        return Job(spec, Queued(None), None)
 
     def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
         name, timeout_s = options.get("name"), options.get("timeout_s")
@@ -77,8 +102,22 @@ class Starting(Door):
             on_output_limit=given.get("on_output", "drop_oldest"),
             watch=_checked_watch(options.get("watch")),
             restart=terms.restart_of(given),
+            queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
             group=self._checked_group(given.get("group")),
         )
+
+    def _queue(self, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
+        """Empty: it is to start now or not at all."""
+        delay_s = given.get("delay_s", 0.0)
+        if not (queue or after or delay_s):
+            return {}
+        return {
+            "after": [self.find(each).id for each in after],
+            "after_policy": given.get("after_policy", "success"),
+            "not_before": queue_dir.now_s() + delay_s if delay_s else 0.0,
+            "max_jobs": self._settings.max_jobs,
+            "group_slots": self._settings.groups.get(given.get("group", "")),
+        }
 
     def _terms(self, given: Mapping[str, object] | None) -> Mapping[str, Any]:
         return {**terms.checked(self._settings.limits), **terms.checked(given or {})}
@@ -103,13 +142,14 @@ class Starting(Door):
 
     def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
         with contextlib.ExitStack() as ours:
-            slot = self._store.claim_slot(self._settings.max_jobs)
-            if slot is None:
-                raise JobLimitReached(self._settings.max_jobs)
-            ours.callback(os.close, slot)
+            slots = self._store.claim_slots(
+                self._settings.max_jobs, spec.group, self._settings.groups.get(spec.group or "")
+            )
+            for slot in slots:
+                ours.callback(os.close, slot)
             new = self._store.create(spec)
             ours.callback(os.close, new.lock)
-            start = self._spawner.start(Handover(new.directory, new.lock, slot, vars(spec), environment))
+            start = self._spawner.start(Handover(new.directory, new.lock, slots, vars(spec), environment))
             with contextlib.suppress(OSError):  # it runs, and an error would say that it does not
                 self._store.make_durable(new)  # while the child is being exec'd
             answer = start.finish()

@@ -9,11 +9,12 @@ from typing import Any
 
 from bgjob import processes
 from bgjob.api.answers import Interaction, Kill
+from bgjob.api.queue import Queueing
 from bgjob.api.read import Reading, Shown
 from bgjob.api.start import check_size
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Job, Killed, Lost, Running
+from bgjob.job import Job, Killed, Lost, Queued, Running
 from bgjob.keys import keys_to_bytes
 from bgjob.log_format import STDOUT
 from bgjob.log_reader import LogReader
@@ -40,7 +41,7 @@ class Typed:
     close_stdin: bool = False
 
 
-class Steering(Reading):
+class Steering(Reading, Queueing):
     def interact(
         self,
         job_id: str,
@@ -52,7 +53,7 @@ class Steering(Reading):
     ) -> Interaction:
         """Type into a job; what it printed from then on, once it has answered or the wait is over."""
         job = self._store.load(job_id)
-        if not isinstance(job.state, Running):
+        if not isinstance(job.state, Running) or isinstance(job.state, Queued):
             raise NotRunning(job_id)
         data = b"" if resize and typed == Typed() else self._bytes_of(typed, job)
         try:
@@ -125,6 +126,8 @@ class Steering(Reading):
             was_running = isinstance(self._store.load(job_id).state, Running)
         except JobNotFound:
             return Kill("not_found", 0, None)
+        if cancelled := self._cancel(job_id):
+            return Kill("killed", 0, cancelled)
         try:
             answer = self._ask_to_kill(job_id, number, grace_s)
         except TimeoutError:
@@ -132,6 +135,8 @@ class Steering(Reading):
             raise NotSteerable(job_id, f"{left} of its processes do not die, not even of SIGKILL") from None
         if answer is None:
             job = self._settled(job_id)
+            if isinstance(job.state, Queued):  # somebody had it for a moment, and found no room for it
+                return self.kill(job_id, grace_s=grace_s, signal=signal)
             if isinstance(job.state, Running):
                 raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
             return self._kill_without_shim(job, was_running)

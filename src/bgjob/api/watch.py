@@ -10,7 +10,7 @@ from bgjob.api.answers import ConditionWord, Met
 from bgjob.api.read import Reading
 from bgjob.api.silence import idle_s
 from bgjob.control import Line, NoShim
-from bgjob.job import Running
+from bgjob.job import Queued, Running
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.log_search import search
@@ -86,7 +86,9 @@ class Watch:
         )
 
     def _in_silence(self, log: LogReader) -> Met | None:
-        if self._conditions.silence_s is None or self.silent_s(log) < self._conditions.silence_s:
+        if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
+            return None
+        if self.silent_s(log) < self._conditions.silence_s:
             return None
         return Met("silence")
 

@@ -5,7 +5,7 @@ A field that is None is left out of the answer.
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from bgjob.job import (
     Killed,
     Lost,
     NeverStarted,
+    Queued,
     Running,
     Signaled,
     State,
@@ -34,6 +35,7 @@ from bgjob.mcp.schema import UNLISTED
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
+Phase = Annotated[Literal["queued"] | None, Rare]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,8 @@ def _printed(output: Output) -> dict[str, Any]:
 class Started:
     job_id: str
     status: StatusWord
+    phase: Phase = None
+    position: Count = None
     reused: Annotated[bool | None, Rare] = None
     cause: Annotated[CauseWord | None, Rare] = None
     reason: Text = None
@@ -90,9 +94,11 @@ class Started:
         return cls(
             job_id=ran.job.id,
             status=status_word(state),
+            phase=_phase(state),
+            position=ran.place.position if ran.place else None,
             reused=ran.reused or None,
             cause=cause_word(state),
-            reason=_reason(state),
+            reason=ran.place.reason if ran.place else _reason(state),
             exit_code=_exit_code(state),
             signal=_signal(state),
             hint=waited.look.hint if waited else None,
@@ -107,6 +113,9 @@ class Status:
     cwd: str
     output_bytes: int
     descendants: Annotated[int, Field(description="its processes alive now")]
+    phase: Annotated[Literal["queued"] | None, Field(description="not started yet")] = None
+    position: Count = None
+    priority: Count = None
     exit_code: int | None = None
     cause: str | None = None
     signal: str | None = None
@@ -130,10 +139,13 @@ class Status:
             cwd=job.spec.cwd,
             output_bytes=look.output_bytes,
             descendants=look.descendants,
+            phase=_phase(state),
+            position=look.place.position if look.place else None,
+            priority=look.place.priority if look.place else None,
             exit_code=_exit_code(state),
             cause=cause_word(state),
             signal=_signal(state),
-            reason=_reason(state),
+            reason=look.place.reason if look.place else _reason(state),
             ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
             duration_s=_duration_s(look),
             # of a running job only: later the number may be somebody else's
@@ -169,6 +181,8 @@ class Listed:
     exit_code: int | None = None
     cause: Text = None
     waits_for_input: bool | None = None
+    phase: Phase = None
+    position: Count = None
 
     @classmethod
     def of(cls, job: Job, page: Page) -> "Listed":
@@ -181,6 +195,8 @@ class Listed:
             exit_code=_exit_code(job.state),
             cause=cause_word(job.state),
             waits_for_input=job.id in page.asking or None,
+            phase=_phase(job.state),
+            position=page.positions.get(job.id),
         )
 
 
@@ -296,6 +312,10 @@ def _duration_s(look: Look) -> float | None:
     state = look.job.state
     duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
     return None if duration_s is None else round(duration_s, 3)
+
+
+def _phase(state: State) -> Literal["queued"] | None:
+    return "queued" if isinstance(state, Queued) else None
 
 
 def _exit_code(state: State) -> int | None:

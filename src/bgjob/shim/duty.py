@@ -8,7 +8,7 @@ import marshal
 import os
 import time
 
-from bgjob import jobdir, processes
+from bgjob import jobdir, processes, queue_dir
 from bgjob.shim.child import Doors, first_dead, open_ends
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
 from bgjob.shim.supervise import Supervisor
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
+HOME = "../.."
 TRIES, TRY_AGAIN_S = 25, 0.2
 
 
@@ -87,7 +88,7 @@ def _start(
     supervisor.record_run(run)
     _tell(estate.given, run)
     will.started(pid, supervisor.started)
-    supervisor.run()
+    _see_to_the_end(supervisor)
 
 
 def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None) -> None:
@@ -106,7 +107,23 @@ def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None
     supervisor.record_run(run)
     _tell(estate.given, run)
     _forget_papers(estate.given)
-    supervisor.run()
+    _see_to_the_end(supervisor)
+
+
+def _see_to_the_end(supervisor: Supervisor) -> None:
+    if not supervisor.run():
+        start_drainer(os.path.realpath(HOME))
+
+
+def start_drainer(home: str) -> None:
+    """A fresh interpreter, that leaves our process tree by itself."""
+    import sys
+
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    boot = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry; entry.main(sys.argv[2:])"
+    os.posix_spawn(
+        sys.executable, [sys.executable, "-I", "-S", "-E", "-c", boot, root, "queue", home], os.environ
+    )
 
 
 def _patiently(act: Callable[[], Found]) -> Found:
@@ -141,8 +158,14 @@ def _papers(fd: int) -> tuple[Record, dict[str, str]]:
     data = os.pread(fd, os.fstat(fd).st_size, 0)
     if data.startswith(b"{"):  # from a server that was started before an upgrade
         return _spec_on_disk(), json.loads(data)
-    papers: tuple[Record, dict[str, str]] = marshal.loads(data)
-    return papers
+    spec, environment, *_ = marshal.loads(data)
+    return spec, environment
+
+
+def umask_in(papers: int) -> int:
+    """Of whoever queued the job."""
+    umask: int = marshal.loads(os.pread(papers, os.fstat(papers).st_size, 0))[2]
+    return umask
 
 
 def _forget_papers(given: Given) -> None:
@@ -167,11 +190,13 @@ def _outcome_on_disk() -> Record | None:
 
 
 def _take(given: Given) -> bool:
-    """Say that the job has somebody; False if the starter has given up on us."""
+    """Say that the job has somebody; False if the starter has given up on us. From now on it is not queued."""
     try:
-        return os.write(given.ready, b"+") == 1
+        os.write(given.ready, b"+")
     except BrokenPipeError:
         return False
+    queue_dir.forget_papers(os.curdir)
+    return True
 
 
 def _tell(given: Given, answer: bytes) -> None:
@@ -198,9 +223,8 @@ def _fail(given: Given, error: Exception) -> None:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
         pass  # then it is lost, as one that never started: what matters is that the starter is told
-    for held in (given.slot, given.lock):
-        if held is not None:
-            fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
+    for held in (*given.slots, given.lock):
+        fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
 
 

@@ -1,7 +1,8 @@
 """How a shim comes to be: forked from a zygote, or as a fresh interpreter.
 
-    entry.main(["fresh", directory, lock, ready, papers, slot])     descriptors, inherited; slot may be -1
+    entry.main(["fresh", directory, lock, ready, papers, slots…])   descriptors, inherited
     entry.main(["zygote"])                                               descriptor 0 is a socket
+    entry.main(["queue", home])                                          starts what waits in the queue
 
 `ready` tells the starter what happened: "+" as soon as a shim has taken the job (from there on a second
 try would run it twice), then a line of JSON when the child is exec'd or could not be.
@@ -17,7 +18,8 @@ import sys
 
 from bgjob import processes
 from bgjob.shim import duty
-from bgjob.shim.estate import RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
+from bgjob.shim.drain import keep_draining
+from bgjob.shim.estate import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
 from bgjob.shim.guard import under_guard
 
 MESSAGE_MAX_BYTES = 1 << 16
@@ -31,8 +33,10 @@ def main(arguments: list[str]) -> None:
     umask = make_plain()
     if arguments[0] == "zygote":
         zygote(umask)
+    elif arguments[0] == "queue":
+        keep_draining(arguments[1], launch)
     else:
-        descriptors = [fd for fd in map(int, arguments[2:]) if fd >= 0]
+        descriptors = list(map(int, arguments[2:]))
         will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
         shim(arguments[1], descriptors, umask, will)
 
@@ -72,6 +76,18 @@ def zygote(umask: int) -> None:
         if not os.read(taken, 1) and is_gone(requests):
             return
         os.close(taken)
+
+
+def launch(directory: str, descriptors: list[int], close: list[int]) -> None:
+    """A queued job, from the drainer. It is in nobody's process tree: the drainer may end, and be ended, before it."""
+    if os.fork():
+        return
+    for fd in close:
+        os.close(fd)
+    os.setsid()
+    umask = duty.umask_in(descriptors[PAPERS])
+    will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
+    shim(directory, descriptors, umask, will)
 
 
 def is_gone(server: socket.socket) -> bool:

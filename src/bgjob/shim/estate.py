@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
 JOB, STARTED, STDIN_CLOSED, STOPPING = b"J", b"R", b"C", b"S"
-READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, perhaps a slot
+READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, slots
 
 
 class Given:
     """What a starter hands over with a job's directory."""
 
     def __init__(self, descriptors: list[int]) -> None:
-        self.lock, self.ready, self.papers, *slot = descriptors
-        self.slot = slot[0] if slot else None
+        self.lock, self.ready, self.papers, *self.slots = descriptors
         for fd in descriptors:
             if fd >= 0:
                 os.set_inheritable(fd, False)
@@ -40,8 +39,8 @@ class Estate:
 
     def descriptors(self) -> list[int]:
         given = self.given
-        held = [given.lock, given.ready, given.papers, self.control.fileno(), *self.ends.descriptors]
-        return held if given.slot is None else [*held, given.slot]
+        ours = [self.control.fileno(), *self.ends.descriptors]
+        return [given.lock, given.ready, given.papers, *ours, *given.slots]
 
 
 def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from bgjob import jobdir, processes
+from bgjob import jobdir, processes, queue_dir
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bgjob.shim.estate import Estate, Will
     from bgjob.shim.loop import Timer
 
+HOME = "../.."
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
 LOOK_AGAIN_S = 0.003
@@ -39,6 +40,7 @@ class Supervisor:
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
         self._childless = False
+        self._has_kicked = True
         self._retry: Timer | None = None
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
@@ -83,7 +85,8 @@ class Supervisor:
         except OSError:
             self._loop.call_later(RETRY_S, lambda: self.record_run(run))
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Until nothing of the job is left. False: jobs wait in the queue, and nobody is there to start them."""
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
         self._reap()
@@ -92,6 +95,7 @@ class Supervisor:
         self._pump.drain()
         self._stop.done()
         self._leave()
+        return self._has_kicked or not queue_dir.entries(HOME)
 
     def _reserve_outcome(self) -> None:
         try:
@@ -241,8 +245,9 @@ class Supervisor:
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
-        if self.estate.given.slot is not None:
-            fcntl.flock(self.estate.given.slot, fcntl.LOCK_UN)
+        for slot in self.estate.given.slots:
+            fcntl.flock(slot, fcntl.LOCK_UN)
+        self._has_kicked = queue_dir.kick(HOME)
         self._on_output()
         self.stdin.end_all("the job has ended")
         try:

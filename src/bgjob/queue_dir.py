@@ -1,0 +1,217 @@
+"""The queue of a store: who waits, in which order, and for what.
+
+    queue/<order>-<place>-<job id>   one waiting job each: by priority, then by age. The name is all there is to it
+    queue/drainer                    flocked by the process that starts them, which is there while there are any
+    queue/kick                       a FIFO on which it hears that something has ended or was added
+
+A job waits as long as its directory has `papers`: its environment, kept from the submission to the start. Whoever
+wants to start or to cancel it locks its spec, looks for the papers, and removes them first: so it starts once.
+A queue does not outlive the machine's boot: whether its first had started would be a guess.
+The shim imports this module: it stays within the standard library.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from bgjob import jobdir, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from bgjob.jobdir import Record
+
+    Verdict = Literal["waits", "holds", "fails"]
+
+QUEUE, DRAINER, KICK = "queue", "drainer", "kick"
+MOST_PRIORITY = 1000
+ORDER_DIGITS, ID_CHARACTERS = 4, 36
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now_s() -> float:
+    """By a clock that nobody sets and that goes on while the machine sleeps."""
+    return time.clock_gettime(SINCE_BOOT)
+
+
+# -- entries ------------------------------------------------------------------------------------------
+
+
+def entries(home: str) -> list[str]:
+    """First in line first."""
+    try:
+        names = os.listdir(f"{home}/{QUEUE}")
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if name[:ORDER_DIGITS].isdigit())
+
+
+def job_of(entry: str) -> str:
+    return entry[-ID_CHARACTERS:]
+
+
+def entry_for(job_id: str, priority: int, place_us: int) -> str:
+    return f"{MOST_PRIORITY - priority:0{ORDER_DIGITS}d}-{place_us:016d}-{job_id}"
+
+
+def priority_of(entry: str) -> int:
+    return MOST_PRIORITY - int(entry[:ORDER_DIGITS])
+
+
+def enter(home: str, entry: str) -> None:
+    os.close(os.open(f"{home}/{QUEUE}/{entry}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def leave(home: str, entry: str) -> None:
+    try:
+        os.unlink(f"{home}/{QUEUE}/{entry}")
+    except FileNotFoundError:
+        pass
+
+
+def move(home: str, entry: str, priority: int) -> None:
+    """FileNotFoundError: it does not wait any more."""
+    os.rename(
+        f"{home}/{QUEUE}/{entry}",
+        f"{home}/{QUEUE}/{MOST_PRIORITY - priority:0{ORDER_DIGITS}d}{entry[ORDER_DIGITS:]}",
+    )
+
+
+def find(home: str, job_id: str) -> str | None:
+    return next((entry for entry in entries(home) if job_of(entry) == job_id), None)
+
+
+# -- a waiting job ------------------------------------------------------------------------------------
+
+
+def is_waiting(directory: str) -> bool:
+    return os.path.lexists(f"{directory}/{jobdir.PAPERS}")
+
+
+def hold(directory: str) -> int | None:
+    """The job's lock, if nobody has it: whoever has may start or cancel it."""
+    try:
+        fd = os.open(f"{directory}/{jobdir.SPEC}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+    except BlockingIOError:
+        os.close(fd)
+        return None
+
+
+def is_startable(directory: str) -> bool:
+    """For whoever holds it."""
+    return is_waiting(directory) and not os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
+
+
+def forget_papers(directory: str) -> None:
+    try:
+        os.unlink(f"{directory}/{jobdir.PAPERS}")
+    except FileNotFoundError:
+        pass
+
+
+def end_unstarted(directory: str, **how: object) -> None:
+    """For whoever holds it: an outcome, and then nothing more to start."""
+    outcome = {
+        "format": jobdir.FORMAT_VERSION,
+        **how,
+        "ended_at": time.time(),
+        "duration_s": 0.0,
+        "output_bytes": 0,
+    }
+    jobdir.write_record(f"{directory}/{jobdir.OUTCOME}", outcome, durable=True)
+    forget_papers(directory)
+
+
+# -- what it waits for ----------------------------------------------------------------------------------
+
+
+def verdict(jobs: str, spec: Record) -> tuple[Verdict, str]:
+    """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
+    terms = spec["queue"]
+    for job_id in terms.get("after", ()):
+        stands, how = standing(f"{jobs}/{job_id}")
+        if stands == "waits":
+            return "waits", f"job {job_id}, after which it is to run, {how}"
+        if stands == "fails" and terms.get("after_policy") != "any":
+            return "fails", f"it was to run after the success of job {job_id}, which {how}"
+    left_s = terms.get("not_before", 0.0) - now_s()
+    return ("waits", f"it is to start in {left_s:.0f} s") if left_s > 0 else ("holds", "")
+
+
+def standing(directory: str) -> tuple[Verdict, str]:
+    """How a job that others wait for stands: "holds" is a success."""
+    if not os.path.isdir(directory):
+        return "fails", "is gone: it was cleaned up"
+    was_waiting = is_waiting(directory)
+    if jobdir.is_locked(f"{directory}/{jobdir.SPEC}"):
+        outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
+    else:
+        outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
+        if outcome is None and not was_waiting:
+            return "fails", "was lost"
+    if outcome is None:
+        return "waits", "is queued itself" if was_waiting else "still runs"
+    if outcome.get("cause") == "exited" and outcome.get("exit_code") == 0:
+        return "holds", "has succeeded"
+    code, cause = outcome.get("exit_code"), str(outcome.get("cause"))
+    return "fails", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
+
+
+# -- the drainer ----------------------------------------------------------------------------------------
+
+
+def kick(home: str) -> bool:
+    """Tell the drainer to look; False if there is none."""
+    try:
+        fd = os.open(f"{home}/{QUEUE}/{KICK}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False  # no FIFO, or nobody who listens
+    try:
+        os.write(fd, b"+")
+    except OSError as error:
+        return error.errno == errno.EAGAIN  # it has enough to hear already
+    finally:
+        os.close(fd)
+    return True
+
+
+def has_drainer(home: str) -> bool:
+    return jobdir.is_locked(f"{home}/{QUEUE}/{DRAINER}")
+
+
+def become_drainer(home: str) -> int | None:
+    """The lock of the one drainer; None if there is one."""
+    fd = os.open(f"{home}/{QUEUE}/{DRAINER}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fd
+    except BlockingIOError:
+        os.close(fd)
+        return None
+
+
+def listen(home: str) -> int:
+    """The FIFO, open for both ways: so it never hangs up."""
+    path = f"{home}/{QUEUE}/{KICK}"
+    try:
+        os.mkfifo(path, 0o600)
+    except FileExistsError:
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
+            os.unlink(path)
+            os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def is_of_this_boot(spec: Record) -> bool:
+    here = processes.boot_id()
+    return spec.get("boot_id", here) == here

@@ -1,0 +1,56 @@
+"""Slots: how many jobs may run at once, exact across any number of processes.
+
+    slots/<n>              flocked by the shim that uses it, and by its guard
+    slots/<group>:<n>      the same for a group of jobs
+
+A slot is free the moment its last holder is gone: nobody has to give it back. The shim imports this module.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def claim_all(directory: str, limit: int, group: str | None, group_limit: int | None) -> list[int] | str:
+    """Descriptors that stand for one running job; or which slots are all taken: "jobs", or the group's name."""
+    held: list[int] = []
+    for name, prefix, most in _wanted(limit, group, group_limit):
+        fd = claim(directory, prefix, most)
+        if fd is None:
+            release(held)
+            return name
+        held.append(fd)
+    return held
+
+
+def _wanted(limit: int, group: str | None, group_limit: int | None) -> Iterator[tuple[str, str, int]]:
+    if group is not None and group_limit is not None:  # first: it is the scarcer one
+        yield group, f"{group}:", group_limit
+    yield "jobs", "", limit
+
+
+def claim(directory: str, prefix: str, limit: int) -> int | None:
+    for number in range(limit):
+        try:
+            fd = os.open(f"{directory}/{prefix}{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EISDIR, errno.ELOOP):
+                raise
+            continue  # something foreign is in its place: one slot less
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        except BlockingIOError:
+            os.close(fd)
+    return None
+
+
+def release(held: list[int]) -> None:
+    for fd in held:
+        os.close(fd)
