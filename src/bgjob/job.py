@@ -54,6 +54,30 @@ class Run:
 
 
 @dataclass(frozen=True)
+class PastRun:
+    """One that was followed by another, under the job's restart policy."""
+
+    ended_at: float
+    duration_s: float
+    code: int | None
+    signal: int | None
+    log_from: int
+    log_to: int
+    """Its output: from this byte of the log to that."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Of a job that may be run again."""
+
+    restarts: int
+    runs: Sequence[PastRun]
+    """The last of them."""
+    pauses: bool
+    """It is between two runs."""
+
+
+@dataclass(frozen=True)
 class Running:
     """Somebody holds the lock. `run` is None in the instant before the child is exec'd."""
 

@@ -5,6 +5,7 @@
     script         a command too long to be an argument     likewise written by the starter
     papers         its environment            likewise, while it waits in the queue; see queue_dir
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
+    runs.json      the runs before this one   rewritten whole by the shim each time it runs the job again
     outcome.json   how it ended               written once by the shim, after the last byte of output
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     ctl            the shim's socket
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 SPEC, SCRIPT, PAPERS = "spec.json", "script", "papers"
-RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
+RUN, RUNS, OUTCOME, TERMINAL = "run.json", "runs.json", "outcome.json", "terminal.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
@@ -141,7 +142,7 @@ def seal_outcome(directory: str = os.curdir) -> None:
     One byte, in place: it cannot be torn, and needs no room on a full disk.
     """
     _sync_log(f"{directory}/{LOG}")
-    for name in (RUN, TERMINAL):
+    for name in (RUN, RUNS, TERMINAL):
         if os.path.exists(f"{directory}/{name}"):
             _sync(f"{directory}/{name}")
     sync_directory(directory)  # before the seal: a log whose own name is not on disk is none

@@ -16,11 +16,13 @@ from bgjob.job import (
     End,
     Ended,
     Exited,
+    History,
     Killed,
     LimitWord,
     Lost,
     NeverStarted,
     OverLimit,
+    PastRun,
     Queued,
     Run,
     Running,
@@ -32,7 +34,7 @@ from bgjob.job import (
     UnreadableSpec,
     cause_word,
 )
-from bgjob.jobdir import OUTCOME, RUN, SPEC, TERMINAL
+from bgjob.jobdir import OUTCOME, RUN, RUNS, SPEC, TERMINAL
 
 Record = Mapping[str, Any]
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
@@ -90,6 +92,22 @@ def read_resizes(directory: str) -> list[tuple[int, int, int]]:
         return [(at, rows, cols) for at, rows, cols in _values(record, {"resizes": _are_resizes})["resizes"]]
     except Malformed:
         return []
+
+
+def read_history(directory: str) -> History:
+    """Empty, where it cannot be read."""
+    try:
+        record = _understood(jobdir.read_record(f"{directory}/{RUNS}"))
+        known = _values(record, {"count": _is_count, "runs": _are_runs, "pauses_until": _or_none(_is_time)})
+    except Malformed:
+        return History(0, (), False)
+    runs = [
+        PastRun(
+            each["ended_at"], each["duration_s"], each["exit_code"], each["signal"], each["from"], each["to"]
+        )
+        for each in known["runs"]
+    ]
+    return History(known["count"], runs, known["pauses_until"] is not None)
 
 
 def run_from(record: Record | None) -> Run | None:
@@ -247,6 +265,10 @@ def _are_resizes(value: object) -> bool:
     )
 
 
+def _are_runs(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and each and _PAST(each) for each in value)
+
+
 def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -338,6 +360,16 @@ END_RULES: Mapping[str, Rule] = {
     "stdout_bytes": _is_size,
     "stderr_bytes": _is_size,
 }
+_PAST = _keeps(
+    {
+        "ended_at": _is_time,
+        "duration_s": _is_duration,
+        "exit_code": _or_none(_whole(0, 1 << 32)),
+        "signal": _or_none(_whole(1, 128)),
+        "from": _is_size,
+        "to": _is_size,
+    }
+)
 OVER_RULES: Mapping[str, Rule] = {
     "limit": _one_of(*get_args(LimitWord)),
     "peak_memory_bytes": _or_none(_is_size),

@@ -31,10 +31,10 @@ from dataclasses import dataclass
 from bgjob import jobdir, processes, queue_dir, slots
 from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
-from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
+from bgjob.job import History, Job, Lost, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
 from bgjob.queue_dir import QUEUE
-from bgjob.records import read_resizes, read_spec, read_state, run_from
+from bgjob.records import read_history, read_resizes, read_spec, read_state, run_from
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
@@ -136,6 +136,10 @@ class Store:
         with self._readable():
             sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
         return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
+
+    def history(self, job: Job) -> History | None:
+        """None: it was to run once."""
+        return read_history(self.directory(job.id)) if job.spec.restart else None
 
     def load(self, job_id: str) -> Job:
         directory = self.directory(job_id)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bgjob.activity import Activity
-from bgjob.job import Job
+from bgjob.job import History, Job
 
 KillWord = Literal["killed", "already_terminated", "not_found"]
 ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "input"]
@@ -110,6 +110,8 @@ class Look:
     """What may help, where we know something the job did not say."""
     place: Place | None = None
     """None: it is not queued."""
+    history: History | None = None
+    """Of a job with a restart policy."""
 
 
 @dataclass(frozen=True)

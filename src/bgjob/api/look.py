@@ -26,7 +26,13 @@ class Looking(Door):
         job = self._store.load(job_id)
         if not isinstance(job.state, Running):
             output_bytes = self._reading(job, lambda log: log.end)
-            return Look(job, output_bytes, len(self._processes(job)), hint=self._hint(job))
+            return Look(
+                job,
+                output_bytes,
+                len(self._processes(job)),
+                hint=self._hint(job),
+                history=self._store.history(job),
+            )
         if isinstance(job.state, Queued):
             self._see_to_the_queue()
             return Look(job, 0, 0, place=self._place(job))
@@ -42,6 +48,7 @@ class Looking(Door):
             activity=activity.activity(tree) if detail else None,
             ran_s=ran_s(job),
             idle_s=idle_s(job, written_at),
+            history=self._store.history(job),
         )
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:

@@ -15,10 +15,12 @@ from bgjob.job import (
     CauseWord,
     Ended,
     Exited,
+    History,
     Job,
     Killed,
     Lost,
     NeverStarted,
+    PastRun,
     Queued,
     Running,
     Signaled,
@@ -31,11 +33,12 @@ from bgjob.job import (
 )
 from bgjob.mcp.schema import UNLISTED
 
+RUNS_SHOWN = 10
 # a field that few answers have is not in the schema, which every caller pays for
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
-Phase = Annotated[Literal["queued"] | None, Rare]
+Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ class Status:
     cwd: str
     output_bytes: int
     descendants: Annotated[int, Field(description="its processes alive now")]
-    phase: Annotated[Literal["queued"] | None, Field(description="not started yet")] = None
+    phase: Annotated[Literal["queued", "restarting"] | None, Field(description="not running yet")] = None
     position: Count = None
     priority: Count = None
     exit_code: int | None = None
@@ -128,6 +131,8 @@ class Status:
     prompt: str | None = None
     idle_s: Annotated[float | None, Field(description="since it printed")] = None
     hint: Text = None
+    restarts: Count = None
+    runs: Annotated[list[dict[str, Any]] | None, Rare] = None
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
@@ -139,7 +144,7 @@ class Status:
             cwd=job.spec.cwd,
             output_bytes=look.output_bytes,
             descendants=look.descendants,
-            phase=_phase(state),
+            phase=_phase(state, look.history),
             position=look.place.position if look.place else None,
             priority=look.place.priority if look.place else None,
             exit_code=_exit_code(state),
@@ -155,6 +160,8 @@ class Status:
             prompt=look.prompt,
             idle_s=None if look.idle_s is None else round(look.idle_s, 1),
             hint=look.hint,
+            restarts=look.history.restarts if look.history else None,
+            runs=_runs(look.history) if look.history else None,
             activity=asdict(look.activity) if look.activity else None,
         )
 
@@ -314,8 +321,25 @@ def _duration_s(look: Look) -> float | None:
     return None if duration_s is None else round(duration_s, 3)
 
 
-def _phase(state: State) -> Literal["queued"] | None:
-    return "queued" if isinstance(state, Queued) else None
+def _phase(state: State, history: History | None = None) -> Literal["queued", "restarting"] | None:
+    if isinstance(state, Queued):
+        return "queued"
+    return "restarting" if isinstance(state, Running) and history and history.pauses else None
+
+
+def _runs(history: History) -> list[dict[str, Any]] | None:
+    """The last few: a crash loop has many. `output` reads one by get_job_output with since."""
+    return [_run(run) for run in history.runs[-RUNS_SHOWN:]] or None
+
+
+def _run(run: PastRun) -> dict[str, Any]:
+    how = {"exit_code": run.code} if run.signal is None else {"signal": signal_name(run.signal)}
+    return {
+        "ended": _timestamp(run.ended_at),
+        "duration_s": round(run.duration_s, 3),
+        **how,
+        "output": f"{run.log_from}-{run.log_to}",
+    }
 
 
 def _exit_code(state: State) -> int | None:

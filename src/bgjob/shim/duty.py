@@ -9,7 +9,8 @@ import os
 import time
 
 from bgjob import jobdir, processes, queue_dir
-from bgjob.shim.child import Doors, first_dead, open_ends
+from bgjob.shim import child
+from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
 from bgjob.shim.supervise import Supervisor
 
@@ -42,7 +43,7 @@ def never_returning(directory: str, duty: Callable[[], None]) -> None:
 
 def begin(directory: str, given: Given, umask: int, will: Will) -> None:
     os.chdir(directory)
-    spec, environment = _papers(given.papers)
+    spec = _papers(given.papers)[0]
     try:
         estate, doors = open_estate(given, spec)
     except OSError as error:
@@ -51,7 +52,7 @@ def begin(directory: str, given: Given, umask: int, will: Will) -> None:
         return
     will.leave(directory, estate)  # before the job is ours: from then on one of us sees to it
     if _take(given):
-        _start(spec, estate, will, environment, umask, doors)
+        _start(spec, estate, will, umask, doors)
 
 
 def take_over(directory: str, legacy: Legacy, umask: int) -> None:
@@ -60,38 +61,68 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
     spec = _patiently(_spec_on_disk)
     estate = legacy.estate(is_terminal=bool(spec.get("pty")))
     outcome = _patiently(_outcome_on_disk)
+    spawn = _spawner(spec, estate.given, umask)
+    if outcome is None and (pause := legacy.paused()):
+        return _resume_pause(spec, estate, spawn, pause, legacy.stopping())
     if outcome is not None or legacy.started() or _has_children():
-        return _resume(legacy, spec, estate, outcome)
+        return _resume(legacy, spec, estate, spawn, outcome)
     if _take(estate.given):
         try:
             estate.ends.close()  # nothing was started: the job's ends were the shim's alone, and are gone
             estate.ends, doors = open_ends(spec)
         except OSError as error:
             return _fail(estate.given, error)
-        environment = _papers(estate.given.papers)[1]
-        _start(spec, estate, Will(None), environment, umask, doors)
+        _start(spec, estate, Will(None), umask, doors)
 
 
-def _start(
-    spec: Record, estate: Estate, will: Will, environment: dict[str, str], umask: int, doors: Doors
-) -> None:
-    script = os.path.abspath(jobdir.SCRIPT) if os.path.exists(jobdir.SCRIPT) else None
-    environment[processes.JOB_ID_VARIABLE] = spec["id"]
+def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:
     try:
-        supervisor = Supervisor(spec, estate, will)
-        pid = supervisor.start(script, environment, umask, doors)
+        supervisor = Supervisor(spec, estate, will, _spawner(spec, estate.given, umask))
+        pid = supervisor.start(doors)
     except (OSError, ValueError) as error:
         return _fail(estate.given, error)
-    environment.clear()
-    _forget_papers(estate.given)
-    run = _run_record(pid, time.time())
+    run = run_record(pid, time.time())
     supervisor.record_run(run)
     _tell(estate.given, run)
-    will.started(pid, supervisor.started)
+    will.started(pid, supervisor.started, keep_papers=_runs_again(spec))
     _see_to_the_end(supervisor)
 
 
-def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None) -> None:
+def _spawner(spec: Record, given: Given, umask: int) -> Callable[[Doors], int]:
+    """Starts the job's process: once, or again and again."""
+
+    def spawn(doors: Doors) -> int:
+        script = os.path.abspath(jobdir.SCRIPT) if os.path.exists(jobdir.SCRIPT) else None
+        environment = _papers(given.papers)[1]
+        environment[processes.JOB_ID_VARIABLE] = spec["id"]
+        pid = child.start(spec, script, environment, umask, doors)
+        environment.clear()
+        if not _runs_again(spec):
+            _forget_papers(given)
+        return pid
+
+    return spawn
+
+
+def _runs_again(spec: Record) -> bool:
+    return bool(spec.get("restart"))
+
+
+def _resume_pause(
+    spec: Record,
+    estate: Estate,
+    spawn: Callable[[Doors], int],
+    pause: tuple[int, float, float],
+    stopping: tuple[str, int, float] | None,
+) -> None:
+    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None), spawn))
+    supervisor.resume_pause(*pause, stopping)
+    _see_to_the_end(supervisor)
+
+
+def _resume(
+    legacy: Legacy, spec: Record, estate: Estate, spawn: Callable[[Doors], int], outcome: Record | None
+) -> None:
     started = legacy.started()
     if started is None:
         pid = 0 if outcome else _patiently(_first_child)
@@ -100,13 +131,14 @@ def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None
                 estate.given, OSError("the command could not be exec'd; its shim was killed meanwhile")
             )
         started = (pid, time.monotonic())
-    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None)))
+    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None), spawn))
     supervisor.resume(*started, outcome, legacy.stopping())
     known = _patiently(lambda: jobdir.read_record(jobdir.RUN)) or {}
-    run = _run_record(started[0], known.get("started_at") or time.time())
+    run = run_record(started[0], known.get("started_at") or time.time())
     supervisor.record_run(run)
     _tell(estate.given, run)
-    _forget_papers(estate.given)
+    if not _runs_again(spec):
+        _forget_papers(estate.given)
     _see_to_the_end(supervisor)
 
 
@@ -192,7 +224,8 @@ def _outcome_on_disk() -> Record | None:
 def _take(given: Given) -> bool:
     """Say that the job has somebody; False if the starter has given up on us. From now on it is not queued."""
     try:
-        os.write(given.ready, b"+")
+        if given.ready >= 0:  # else it was ours before: it is run again
+            os.write(given.ready, b"+")
     except BrokenPipeError:
         return False
     queue_dir.forget_papers(os.curdir)
@@ -226,16 +259,6 @@ def _fail(given: Given, error: Exception) -> None:
     for held in (*given.slots, given.lock):
         fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
-
-
-RUN_RECORD = b'{"format": %d, "pid": %d, "shim_pid": %d, "started_at": %a, "boot_id": %s}'
-
-
-def _run_record(pid: int, started_at: float) -> bytes:
-    """By hand: the first use of `json` touches a fifth of all that an idle shim takes."""
-    boot_id = processes.boot_id()
-    quoted = b"null" if boot_id is None else b'"%s"' % boot_id.encode()
-    return RUN_RECORD % (jobdir.FORMAT_VERSION, pid, os.getpid(), started_at, quoted)
 
 
 def _leave_traceback(directory: str) -> None:

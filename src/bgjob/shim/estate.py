@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bgjob.jobdir import Record
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
-JOB, STARTED, STDIN_CLOSED, STOPPING = b"J", b"R", b"C", b"S"
+JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED, NEW_ENDS = b"J", b"R", b"C", b"S", b"P", b"E"
 READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, slots
 
 
@@ -72,8 +72,16 @@ class Will:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(estate.descriptors()))
         self._say(JOB + os.fsencode(directory), [rights])
 
-    def started(self, pid: int, started: float) -> None:
-        self._say(STARTED + b"%d %a" % (pid, started))
+    def started(self, pid: int, started: float, *, keep_papers: bool = False) -> None:
+        self._say(STARTED + b"%d %a %d" % (pid, started, keep_papers))
+
+    def paused(self, pid: int, started: float, until: float) -> None:
+        """The job has ended and is to be run again then, by the monotonic clock."""
+        self._say(PAUSED + b"%d %a %a" % (pid, started, until))
+
+    def new_ends(self, ends: Ends) -> None:
+        """Before the job is run again."""
+        self._say(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
 
     def stdin_closed(self) -> None:
         self._say(STDIN_CLOSED)
@@ -105,14 +113,24 @@ class Legacy:
             self._descriptors = unpacked(rights)
         elif tag == STARTED:
             self._drop(READY)
-            self._drop(PAPERS)
+            if not message.endswith(b" 1"):
+                self._drop(PAPERS)
+            self._facts.pop(PAUSED, None)
+        elif tag == PAUSED:
+            self._facts.pop(STARTED, None)
+        elif tag == NEW_ENDS:
+            self._facts.pop(PAUSED, None)
+            for place, fd in enumerate(unpacked(rights), STDIN):
+                self._drop(place)
+                self._descriptors[place] = fd
         elif tag == STDIN_CLOSED:
             self._drop(STDIN)
         return bool(message)
 
     def _drop(self, place: int) -> None:
-        os.close(self._descriptors[place])
-        self._descriptors[place] = -1
+        if self._descriptors[place] >= 0:
+            os.close(self._descriptors[place])
+            self._descriptors[place] = -1
 
     @property
     def directory(self) -> str | None:
@@ -123,8 +141,15 @@ class Legacy:
         """The job's pid, and when by the monotonic clock."""
         if STARTED not in self._facts:
             return None
-        pid, moment = self._facts[STARTED].split()
+        pid, moment, *_ = self._facts[STARTED].split()
         return int(pid), float(moment)
+
+    def paused(self) -> tuple[int, float, float] | None:
+        """The job's last pid, when it was first started, and when it is to run again."""
+        if PAUSED not in self._facts:
+            return None
+        pid, moment, until = self._facts[PAUSED].split()
+        return int(pid), float(moment), float(until)
 
     def stopping(self) -> tuple[str, int, float] | None:
         """Why, by which signal, and when by SIGKILL."""

@@ -52,6 +52,14 @@ class Pump:
         self._capacity[self._relay.pipe] = BUSY_PIPE_BYTES
         self._loop.watch(terminal, READABLE, self._on_terminal)
 
+    def close(self) -> None:
+        """Let go of everything: nobody is left to write."""
+        for fd in self._relay.descriptors if self._relay else list(self._streams):
+            self._loop.forget(fd)
+            os.close(fd)
+        self._relay = None
+        self._streams.clear()
+
     @property
     def finished(self) -> bool:
         """Nobody can write any more."""
@@ -93,9 +101,7 @@ class Pump:
             self.last_output_at = time.monotonic()
             self._on_output()
         if relay.has_ended and not moved:
-            self._loop.forget(relay.terminal)
-            self._relay = None
-            self._streams.clear()
+            self.close()
 
     def _on_event(self, fd: int, event: int) -> None:
         if not event & READABLE:
@@ -153,6 +159,7 @@ class Relay:
 
     def __init__(self, terminal: int, pipe: int, entry: int) -> None:
         self.terminal, self.pipe, self._entry = terminal, pipe, entry
+        self.descriptors = (terminal, pipe, entry)
         self.has_ended = False
 
     def fill(self) -> bool:

@@ -40,6 +40,13 @@ class Stop:
             visitor.answer(ok=True, was_running=was_running, processes=self._processes)
         self._visitors.clear()
 
+    def rest(self) -> None:
+        """Nothing is left to strike at; others may come."""
+        if self._strike_timer:
+            self._strike_timer.cancel()
+            self._strike_timer = None
+        self._processes = 0
+
     def forget(self, visitor: Visitor) -> None:
         self._visitors = [entry for entry in self._visitors if entry[0] is not visitor]
 

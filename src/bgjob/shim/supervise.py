@@ -7,10 +7,11 @@ import os
 import signal
 import time
 
-from bgjob import jobdir, processes, queue_dir
+from bgjob import event_log, jobdir, processes, queue_dir
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child
+from bgjob.shim.again import Restarts
 from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
@@ -20,10 +21,14 @@ from bgjob.waiting import input_at, input_of, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bgjob.jobdir import Record
     from bgjob.shim.child import Doors
     from bgjob.shim.estate import Estate, Will
     from bgjob.shim.loop import Timer
+
+    Spawn = Callable[[Doors], int]
 
 HOME = "../.."
 RETRY_S = 0.2
@@ -31,11 +36,19 @@ DEFAULT_GRACE_S = 5.0
 LOOK_AGAIN_S = 0.003
 
 
+class Pause:
+    """Between two runs of a job."""
+
+    def __init__(self, last: child.Death, until: float) -> None:
+        self.last, self.until = last, until
+        self.is_timed = False
+
+
 class Supervisor:
     """Runs in the job directory. All that can fail for want of room is made before the child is started."""
 
-    def __init__(self, spec: Record, estate: Estate, will: Will) -> None:
-        self._spec, self.estate, self.will = spec, estate, will
+    def __init__(self, spec: Record, estate: Estate, will: Will, spawn: Spawn) -> None:
+        self._spec, self.estate, self.will, self._spawn = spec, estate, will, spawn
         self._pid, self.started = 0, time.monotonic()
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
@@ -50,16 +63,19 @@ class Supervisor:
         self._pump.add(estate.ends)
         self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
         self._stop = Stop(self._loop)
+        self._restarts = Restarts(spec)
+        self._pause: Pause | None = None
         Desk(self._loop, estate.control, self)
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         self._loop.watch(self._signals, READABLE, self._on_signal)
 
-    def start(self, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
+    def start(self, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
-        self._pid = child.start(self._spec, script, environment, umask, doors)
+        self._pid = self._spawn(doors)
         self.started = time.monotonic()
+        self._restarts.begin(self._log.end)
         self._watch_child()
         return self._pid
 
@@ -73,10 +89,25 @@ class Supervisor:
             self._watch_child()
         self._pump.drain()  # what is between terminal and log would wake nobody
         if stopping:
-            self._stop_cause, signal_number, strike_at = stopping
-            self._stop.begin(signal_number, strike_at - time.monotonic())
+            self._resume_stop(*stopping)
         if outcome:
             self._announce()  # who waited at the old shim has gone; the slot and the disk may not know yet
+
+    def resume_pause(
+        self, last_pid: int, started: float, until: float, stopping: tuple[str, int, float] | None
+    ) -> None:
+        """Go on with a job that is between two runs."""
+        self.started = started
+        self._reserve_outcome()
+        self._pause = Pause(self._restarts.last(last_pid), until)
+        if stopping:
+            self._resume_stop(*stopping)
+        else:
+            self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _resume_stop(self, cause: str, signal_number: int, strike_at: float) -> None:
+        self._stop_cause = cause
+        self._stop.begin(signal_number, strike_at - time.monotonic())
 
     def record_run(self, run: bytes) -> None:
         """Who is who in the process table. The job does not wait for a disk that is full."""
@@ -189,6 +220,7 @@ class Supervisor:
         self._stop_cause = self._stop_cause or cause
         self.will.stopping(self._stop_cause, signal_number, time.monotonic() + grace_s)
         self._stop.begin(signal_number, grace_s)
+        self._go_on()
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -199,6 +231,7 @@ class Supervisor:
                 child.reap(dead)
             elif not self._record(dead):
                 return
+        self._go_on()
 
     def _first_dead(self) -> child.Death | None:
         try:
@@ -209,7 +242,9 @@ class Supervisor:
 
     def _record(self, dead: child.Death) -> bool:
         """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
-        if self._outcome is None and not self._write_outcome(dead):
+        if self._outcome is None and self._stop_cause is None and self._restarts.wanted_after(dead):
+            self._begin_pause(dead)
+        elif self._outcome is None and not self._write_outcome(dead):
             self._retry_in(RETRY_S)
             return False
         child.reap(dead)
@@ -254,6 +289,69 @@ class Supervisor:
             jobdir.seal_outcome()
         except OSError:
             pass  # the machine's trouble, and not the job's
+
+    # -- once more ----------------------------------------------------------------------------------
+
+    def _begin_pause(self, dead: child.Death) -> None:
+        """What the run has left behind goes first: it may hold what the next one needs."""
+        self._pump.drain()
+        self._pause = Pause(dead, time.monotonic() + self._restarts.note(dead, self._log.end))
+        self._pid = 0
+        event_log.append(
+            f"{HOME}/{event_log.EVENTS}",
+            "restarting",
+            self._spec["id"],
+            restart=self._restarts.count,
+            exit_code=dead.exit_code,
+            signal=dead.signal,
+            in_s=round(self._pause.until - time.monotonic(), 1),
+        )
+        self.will.paused(dead.pid, self.started, self._pause.until)
+        self.stdin.end_all("the job has ended, and is about to be run again")
+        self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _go_on(self) -> None:
+        """Between two runs, once nothing of the last is left: wait for the next; or end, if somebody wants that."""
+        if self._pause is None or not self._childless:
+            return
+        if self._stop_cause is not None:
+            self._end_pause(self._pause.last)
+        elif not self._pause.is_timed:
+            self._stop.rest()
+            self._pause.is_timed = True
+            self._loop.call_later(self._pause.until - time.monotonic(), self._run_again)
+
+    def _end_pause(self, last: child.Death) -> None:
+        if self._write_outcome(last):
+            self._pause = None
+        else:
+            self._retry_in(RETRY_S)
+
+    def _run_again(self) -> None:
+        if self._pause is None or self._stop_cause is not None:
+            return
+        try:
+            self._begin_run()
+        except (OSError, ValueError):
+            self._loop.call_later(
+                RETRY_S, self._run_again
+            )  # no room now; its time-out and kill_job still end it
+
+    def _begin_run(self) -> None:
+        ends, doors = child.open_ends(self._spec)
+        self.stdin.close()
+        self._pump.close()
+        self.estate.ends = ends
+        self._pump.add(ends)
+        self.stdin = Stdin(self._loop, ends, self.will, self._settled_log_end)
+        self.will.new_ends(ends)
+        self._pid = self._spawn(doors)
+        self._pause, self._childless = None, False
+        self._restarts.begin(self._log.end)
+        self.record_run(child.run_record(self._pid, time.time()))
+        self.will.started(self._pid, self.started, keep_papers=True)
+        self._watch_child()
+        self._reap()
 
     def _settled_log_end(self) -> int:
         """Where the log ends with everything in it that was printed until now."""

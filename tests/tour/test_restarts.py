@@ -1,0 +1,202 @@
+"""Restart policy: a job that is run again when it ends, each run with its own output and outcome."""
+
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bgjob import event_log
+from bgjob.api import Jobs, Look, Typed
+from bgjob.errors import InvalidArgument
+from bgjob.job import Exited, Killed, TimedOut
+from tests.conftest import Gate, Server
+from tests.shim.shims import guard_pid, shim_pid, wait_until_gone
+
+Ended = Callable[[str], Look]
+PATIENCE_S = 30.0
+
+
+def counting(directory: Path, then: str) -> str:
+    """A command that knows the number of its run: `$n`, from 1."""
+    return f"echo x >> {directory}/runs; n=$(wc -l < {directory}/runs); echo run $n; {then}"
+
+
+def runs(directory: Path) -> int:
+    file = directory / "runs"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def again(policy: str, most: int = 5, backoff_s: float = 0.1) -> dict[str, object]:
+    return {"restart": policy, "max_restarts": most, "backoff_s": backoff_s}
+
+
+def test_a_job_that_fails_is_run_again_until_it_succeeds(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit $n"), terms=again("on-failure")).id
+    look = ended(job_id)
+    assert isinstance(look.job.state, Exited)
+    assert look.job.state.code == 0
+    assert runs(tmp_path) == 3
+    assert look.history is not None
+    assert [run.code for run in look.history.runs] == [1, 2]
+    assert look.history.restarts == 2
+    assert not look.history.pauses
+
+
+def test_each_run_has_its_own_output_under_one_job(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit 1"), terms=again("on-failure")).id
+    history = ended(job_id).history
+    assert history is not None
+    cursors = [f"{run.log_from}-{run.log_to}" for run in history.runs]
+    assert [jobs.output(job_id, cursor).stdout for cursor in cursors] == ["run 1\n", "run 2\n"]
+    assert jobs.output(job_id).stdout == "run 1\nrun 2\nrun 3\n"
+
+
+def test_a_success_is_run_again_only_by_always(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    once = jobs.execute("echo once", terms=again("on-failure")).id
+    thrice = jobs.execute(counting(tmp_path, "exit 0"), terms=again("always", most=2)).id
+    assert jobs.output(ended(once).job.id).stdout == "once\n"
+    assert jobs.output(ended(thrice).job.id).stdout == "run 1\nrun 2\nrun 3\n"
+
+
+def test_after_the_last_restart_the_job_has_ended_as_its_last_run_has(
+    jobs: Jobs, ended: Ended, tmp_path: Path
+) -> None:
+    job_id = jobs.execute(counting(tmp_path, "exit $n"), terms=again("on-failure", most=2)).id
+    state = ended(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 3
+
+
+def test_without_a_policy_a_job_runs_once(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    look = ended(jobs.execute(counting(tmp_path, "exit 1")).id)
+    assert (runs(tmp_path), look.history) == (1, None)
+
+
+def test_the_pauses_grow(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    command = f"date +%s%N >> {tmp_path}/runs; exit 1"
+    ended(jobs.execute(command, terms=again("on-failure", most=3, backoff_s=0.2)).id)
+    moments = [int(line) / 1e9 for line in (tmp_path / "runs").read_text().split()]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
+    assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.4, 0.8), strict=True))
+
+
+def test_a_paused_job_says_so_and_ends_by_kill_job(jobs: Jobs, server: Server, tmp_path: Path) -> None:
+    job_id = jobs.execute(counting(tmp_path, "exit 4"), terms=again("always", backoff_s=1000)).id
+    wait_until(lambda: server.status(job_id).get("phase") == "restarting")
+    status = server.status(job_id)
+    assert (status["status"], status["restarts"], status["runs"][0]["exit_code"]) == ("running", 1, 4)
+    assert jobs.kill(job_id).status == "killed"
+    state = jobs.look(job_id).job.state
+    assert isinstance(state, Killed)
+    assert runs(tmp_path) == 1
+
+
+def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp_path: Path) -> None:
+    job_id = jobs.execute(counting(tmp_path, gate.pause), terms=again("always")).id
+    gate.wait_until_reached()
+    assert jobs.kill(job_id).status == "killed"
+    assert isinstance(jobs.look(job_id).job.state, Killed)
+    assert runs(tmp_path) == 1
+
+
+def test_the_time_out_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    job_id = jobs.execute(
+        counting(tmp_path, "exit 1"), timeout_s=1.0, terms=again("always", most=1000, backoff_s=0.3)
+    ).id
+    look = ended(job_id)
+    assert isinstance(look.job.state, TimedOut)
+    assert 1 < runs(tmp_path) < 5
+
+
+def test_what_a_run_leaves_behind_is_gone_before_the_next(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    left = f"setsid sleep 1000 & echo $! >> {tmp_path}/left"
+    job_id = jobs.execute(
+        counting(tmp_path, f"{left}; [ $n = 1 ] && exit 1; kill -0 $(head -1 {tmp_path}/left); echo $?"),
+        terms=again("on-failure"),
+    ).id
+    wait_until(lambda: runs(tmp_path) == 2)
+    wait_until(lambda: jobs.output(job_id).stdout.endswith("1\n"))
+    jobs.kill(job_id)
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_each_run_has_a_stdin_of_its_own(jobs: Jobs, ended: Ended, tmp_path: Path, pty: bool) -> None:
+    command = counting(tmp_path, 'read line; echo "got $line"; [ $n = 2 ]')
+    job_id = jobs.execute(command, terms=again("on-failure"), pty=pty).id
+    for number in (1, 2):
+        wait_until(lambda number=number: f"run {number}" in jobs.output(job_id).stdout)  # type: ignore[misc]
+        jobs.interact(job_id, Typed(f"line {number}"))
+    assert ended(job_id).history is not None
+    printed = jobs.output(job_id).stdout
+    assert "got line 1" in printed
+    assert "got line 2" in printed
+
+
+@pytest.mark.parametrize("whom", ["shim", "guard"])
+def test_a_kill_of_shim_or_guard_during_a_pause_loses_nothing(
+    jobs: Jobs, ended: Ended, tmp_path: Path, whom: str
+) -> None:
+    command = counting(tmp_path, "[ $n = 3 ] || exit 9")
+    job_id = jobs.execute(command, terms=again("on-failure", backoff_s=1.0)).id
+    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    victim = (shim_pid if whom == "shim" else guard_pid)(jobs, job_id)
+    os.kill(victim, signal.SIGKILL)
+    wait_until_gone(victim)
+    look = ended(job_id)
+    assert isinstance(look.job.state, Exited)
+    assert look.job.state.code == 0
+    assert jobs.output(job_id).stdout == "run 1\nrun 2\nrun 3\n"
+    assert look.history is not None
+    assert [run.code for run in look.history.runs] == [9, 9]
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
+    jobs: Jobs, ended: Ended, gate: Gate, tmp_path: Path, pty: bool
+) -> None:
+    command = counting(tmp_path, f"[ $n = 1 ] && exit 9; [ $n = 2 ] && {{ {gate.pause}; exit 8; }}; exit 0")
+    job_id = jobs.execute(command, terms=again("on-failure"), pty=pty, env={"KEPT": "yes"}).id
+    gate.wait_until_reached()
+    victim = shim_pid(jobs, job_id)
+    os.kill(victim, signal.SIGKILL)
+    wait_until_gone(victim)
+    gate.open()
+    look = ended(job_id)
+    assert look.history is not None
+    assert [run.code for run in look.history.runs] == [9, 8]
+    assert jobs.output(job_id).stdout.split() == ["run", "1", "run", "2", "run", "3"]
+
+
+def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 2 ] || exit 6"), terms=again("on-failure")).id
+    ended(job_id)
+    events = [event for event, _ in event_log.read(jobs._store.events, event_log.Cursor(0, 0))]
+    (restart,) = [event for event in events if event["kind"] == "restarting"]
+    assert (restart["job_id"], restart["exit_code"], restart["restart"]) == (job_id, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("terms", "word"),
+    [
+        ({"restart": "sometimes"}, "on-failure"),
+        ({"restart": "always", "max_restarts": -1}, "max_restarts=-1"),
+        ({"restart": "always", "backoff_s": 0}, "backoff_s=0"),
+        ({"restarts": "always"}, "'restarts'"),
+    ],
+)
+def test_bad_terms_are_errors_that_say_what_is_accepted(
+    jobs: Jobs, terms: dict[str, object], word: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=word):
+        jobs.execute("true", terms=terms)
