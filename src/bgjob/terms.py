@@ -83,7 +83,7 @@ OUTPUT: Mapping[str, Term] = {
 RESTART: Mapping[str, Term] = {
     "restart": Term("no, on-failure or always", _word("no", "on-failure", "always")),
     "max_restarts": Term("a whole number from 0 to 1000000", _whole(0, 1_000_000)),
-    "backoff_s": Term("seconds from 0.1", _seconds(0.1)),
+    "backoff_s": Term("seconds from 0.01", _seconds(0.01)),
 }
 QUEUE: Mapping[str, Term] = {
     "after_policy": Term("success or any", _word("success", "any")),

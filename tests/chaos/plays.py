@@ -173,6 +173,14 @@ def say_all(actor: Actor) -> None:
     actor.wait_for_last_process()
 
 
+def type_into_each_run(actor: Actor) -> None:
+    for number in (1, 2, 3):
+        actor.wait_for(f"run {number}")
+        actor.type(f"line {number}", f"got line {number}")
+    actor.wait_for_end()
+    actor.wait_for_last_process()
+
+
 def let_it_end(actor: Actor) -> None:
     actor.wait_for_end()
     actor.wait_for_last_process()
@@ -198,7 +206,7 @@ def widen(actor: Actor) -> None:
 
 def plays(terminal: bool) -> list[Play]:
     """Each ends by itself, or by what somebody does with it, whoever is killed meanwhile."""
-    ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out]
+    ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out, run_again]
     return [make(terminal) for make in ([*ending, resized] if terminal else ending)]
 
 
@@ -292,6 +300,18 @@ def timed_out(terminal: bool) -> Play:
         "ready\n",
         end=TimedOut,
         options={"pty": terminal, "timeout_s": 0.3},
+    )
+
+
+def run_again(terminal: bool) -> Play:
+    """Three runs, each with a line that is typed into it."""
+    typed = [f"(line {number}\n)+" if terminal else "" for number in (1, 2, 3)]
+    return Play(
+        "run again",
+        "echo x >> $GATE.runs; n=$(wc -l < $GATE.runs); echo run $n; read -r line; echo got $line; exit 9",
+        type_into_each_run,
+        "".join(f"run {number}\n{typed[number - 1]}got line {number}\n" for number in (1, 2, 3)),
+        options={"pty": terminal, "terms": {"restart": "on-failure", "max_restarts": 2, "backoff_s": 0.01}},
     )
 
 

@@ -51,6 +51,8 @@ class Restarts:
         return Death(pid, known.get("exit_code"), known.get("signal"))
 
     def wanted_after(self, dead: Death) -> bool:
+        if self._is_noted(dead):
+            return True  # as it was decided then
         is_wanted = self._policy == "always" or (self._policy == "on-failure" and dead.exit_code != 0)
         return is_wanted and self.count < self._most
 
