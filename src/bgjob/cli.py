@@ -79,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         "--group", metavar="NAME", help="of MCP_BG_GROUPS, which limits how many of it run at once"
     )
     run.add_argument(
+        "--restart", choices=("no", "on-failure", "always"), help="run it again when it ends (default: no)"
+    )
+    run.add_argument("--max-restarts", type=int, metavar="N", help="at most so often (default: 5)")
+    run.add_argument(
+        "--backoff", type=float, metavar="S", help="first pause; doubles up to 60 s (default: 1)"
+    )
+    run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
     run.set_defaults(act=_run)
@@ -139,6 +146,9 @@ def _run(options: argparse.Namespace) -> int:
             "delay_s": options.delay,
             "priority": options.priority,
             "group": options.group,
+            "restart": options.restart,
+            "max_restarts": options.max_restarts,
+            "backoff_s": options.backoff,
         },
     )
     print(job.id)
