@@ -69,22 +69,6 @@ def clean(text: str) -> str:
     return _folded(text)
 
 
-def shorten_lines(text: str, limit: int = 2000) -> str:
-    """Of a line longer than the limit, its head and its tail: together with the note about as long as the limit."""
-    return "\n".join(line if len(line) <= limit else _shortened(line, limit) for line in text.split("\n"))
-
-
-def _shortened(line: str, limit: int) -> str:
-    kept = max(limit - len(_left_out(len(line))), 0)
-    note = _left_out(len(line) - kept)
-    tail = kept // 2
-    return line[: kept - tail] + note + line[len(line) - tail :]
-
-
-def _left_out(count: int) -> str:
-    return f"{NOTE}{count} characters left out]"
-
-
 def _folded(text: str) -> str:
     body = text.removesuffix("\n")
     lines: list[str] = []

@@ -157,11 +157,16 @@ def _run(options: argparse.Namespace) -> int:
 
 def _ps(options: argparse.Namespace) -> int:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    page = _jobs().list(options.status, options.limit)
+    jobs, shown, cursor = _jobs(), 0, None
     print(f"{'ID':8}  {'STATUS':9}  {'END':>9}  {'AGE':>5}  {'NAME':12}  COMMAND")
-    for job in page.jobs:
-        print(_row(job))
-    if page.next_cursor:
+    while shown < options.limit:
+        page = jobs.list(options.status, options.limit - shown, cursor)
+        for job in page.jobs:
+            print(_row(job))
+        shown, cursor = shown + len(page.jobs), page.next_cursor
+        if cursor is None:
+            break
+    if cursor:
         print(f"(older ones not shown; --limit {options.limit * 5} shows more)", file=sys.stderr)
     return 0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bgjob.cleaner import REACH_LINES, WIDTH, clean, shorten_lines
+from bgjob.cleaner import REACH_LINES, WIDTH, clean
 
 ESCAPES = {
     "ls colours": ("\x1b[0m\x1b[01;34msrc\x1b[0m  \x1b[01;32mrun.sh\x1b[0m\n", "src  run.sh\n"),
@@ -378,23 +378,3 @@ def test_ten_times_the_text_costs_about_ten_times_as_much(piece: str) -> None:
 )
 def test_one_huge_piece_costs_no_more(text: str) -> None:
     assert cost_ns(text) < 2_000_000_000  # a quadratic step would take minutes
-
-
-def test_long_lines_keep_head_and_tail() -> None:
-    line = "".join(chr(0x21 + number % 90) for number in range(10_000))
-    short, shown = shorten_lines(f"before\n{line}\nafter\n").split("\n")[0], shorten_lines(line)
-    assert short == "before"
-    head, count, tail = re.split(r"\[bgjob: (\d+) characters left out\]", shown)
-    assert line.startswith(head)
-    assert line.endswith(tail)
-    assert len(head) + int(count) + len(tail) == len(line)
-    assert 1990 <= len(shown) <= 2000
-
-
-@given(st.text(max_size=400), st.integers(60, 300))
-def test_shortening_is_stable_and_leaves_short_lines_alone(text: str, limit: int) -> None:
-    shown = shorten_lines(text, limit)
-    assert shorten_lines(shown, limit) == shown
-    for before, after in zip(text.split("\n"), shown.split("\n"), strict=True):
-        assert len(after) <= limit
-        assert after == before or len(before) > limit

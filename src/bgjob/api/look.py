@@ -1,5 +1,6 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from bgjob import activity, processes, queue_dir, waiting
@@ -18,6 +19,7 @@ from bgjob.store import JOB_ID
 SHIM_PATIENCE_S = 2.0
 PROMPT_BYTES = 500
 SHORT_COMMAND_CHARACTERS = 500
+LISTED_BYTES = 150  # of a job in a list, beside its name and command
 LAST_WORDS_BYTES = 4000
 
 
@@ -61,11 +63,22 @@ class Looking(Door):
                     next_cursor = found[-1][0]
                     break
                 found.append((place, job))
+        fitting = self._fitting(found)
+        if fitting < len(found):
+            next_cursor, found = found[fitting - 1][0], found[:fitting]
         jobs = [job for _, job in found]
         asking = frozenset(job.id for job in jobs if self._waits_for_input(job) == "yes")
         fits = sum(len(job.spec.command) for job in jobs) <= self._settings.max_response_bytes
         positions = self._positions() if any(isinstance(job.state, Queued) for job in jobs) else {}
         return Page(jobs, next_cursor, asking, positions, None if fits else SHORT_COMMAND_CHARACTERS)
+
+    def _fitting(self, found: Sequence[tuple[str, Job]]) -> int:
+        """How many of them one answer can hold, with their commands shortened if need be; at least one."""
+        sizes = itertools.accumulate(
+            LISTED_BYTES + len(job.spec.name or "") + min(len(job.spec.command), SHORT_COMMAND_CHARACTERS)
+            for _, job in found
+        )
+        return max(1, sum(size <= self._settings.max_response_bytes for size in sizes))
 
     def _place(self, job: Job) -> Place:
         entry = queue_dir.find(self._store.home, job.id)

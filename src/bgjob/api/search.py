@@ -1,6 +1,7 @@
 """Searching what jobs printed: one, several or all of them, those that have ended too."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -55,7 +56,13 @@ class Searching(Reading):
             count += found.count or 0
             searched += 1
             complete = complete and found.complete
-        return Found(matches, count, searched, complete)
+        return Found(self._that_fit(matches), count, searched, complete)
+
+    def _that_fit(self, matches: list[Match]) -> list[Match]:
+        """Into one answer: at least the first, and not many of the very long ones."""
+        sizes = itertools.accumulate(_size(match) for match in matches)
+        fitting = sum(size <= self._settings.max_response_bytes for size in sizes)
+        return matches[: max(1, fitting)]
 
     def _searched_jobs(self, job_ids: Sequence[str] | None, oldest_first: bool) -> Iterator[Job]:
         if job_ids is not None:
@@ -65,6 +72,10 @@ class Searching(Reading):
         for job_id in reversed(ids) if oldest_first else ids:
             with contextlib.suppress(JobNotFound):
                 yield self._store.load(job_id)
+
+
+def _size(match: Match) -> int:
+    return sum(len(line.encode()) for line in [match.line, *match.before, *match.after])
 
 
 def _match(job: Job, line: log_search.Match) -> Match:
