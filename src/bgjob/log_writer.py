@@ -130,7 +130,7 @@ class LogWriter:
     def _resume(self) -> None:
         """Go on where another writer was killed, perhaps in the middle of making or deleting a segment."""
         names = os.listdir(self.directory)
-        starts = sorted(int(name) for name in names if name.isdigit())
+        starts = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
         for name in names:
             if name.endswith(RUNS_SUFFIX) and name.removesuffix(RUNS_SUFFIX) not in names:
                 os.unlink(f"{self.directory}/{name}")

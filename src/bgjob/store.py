@@ -168,9 +168,12 @@ class Store:
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
+        seen: set[str] = set()  # whoever mends the index while a job is entered gives it a second place
         for entry in sorted(self._entries(), reverse=True):
-            if (before is None or entry < before) and (place := PLACE.fullmatch(entry)):
-                yield entry, place[1]
+            if (place := PLACE.fullmatch(entry)) and place[1] not in seen:
+                seen.add(place[1])
+                if before is None or entry < before:
+                    yield entry, place[1]
 
     def _entries(self) -> list[str]:
         try:

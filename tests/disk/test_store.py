@@ -321,6 +321,15 @@ def hammer(home: str, tokens: str, limit: int, rounds: int) -> None:
         os.close(slot)
 
 
+def test_a_job_with_two_places_in_the_index_is_listed_once(store: Store) -> None:
+    first, second = ended_job(store), ended_job(store)
+    place = next(place for place, job_id in store.ids() if job_id == first)
+    index = Path(store.home) / "index"
+    os.link(index / place, index / f"{int(place[:16]) + 10**9}-{first}")
+    assert [job_id for _, job_id in store.ids()] == [first, second]
+    assert [job_id for _, job_id in store.ids(before=next(store.ids())[0])] == [second]
+
+
 def test_a_slot_is_free_when_its_holder_is_killed(store: Store) -> None:
     slot = slots.claim(f"{store.home}/slots", "", 1)
     assert slot is not None
