@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bgjob import processes, queue_dir
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import BgjobError, InvalidArgument, JobLimitReached
+from bgjob.errors import BgjobError, InvalidArgument, JobLimitReached, JobNotFound
 from tests.chaos.killer import Victim, is_named, is_whole, kill, pair_of
 from tests.chaos.tools import every_pid, seen
 from tests.shim.drainers import DRAINER, KEEPER
@@ -32,7 +32,7 @@ PEOPLE = 8
 PERSON = "bgjob-person"
 GROUPS = {"gpu": 1, "build": 2}
 SLOTS = 4
-ENOUGH = 40  # waiting: more would only take time
+ENOUGH = 25  # waiting: more would only take time
 MOST_DESCRIPTORS = 24
 ROLES = {"shim": 20, "guard": 15, "drainer": 20, "keeper": 10, "both": 15, "person": 15, "zygote": 5}
 NAMES = {
@@ -84,7 +84,7 @@ class Person:
         self._mine: list[str] = []
 
     def live(self) -> None:
-        acts = {self.submit: 50, self.cancel: 8, self.move: 6, self.look: 8, self.strike: 20}
+        acts = {self.submit: 40, self.cancel: 8, self.move: 6, self.look: 8, self.strike: 30}
         while len(self._notes.struck()) < self._strikes:
             (act,) = self._chance.choices(list(acts), list(acts.values()))
             try:
@@ -125,7 +125,9 @@ class Person:
 
     def move(self) -> None:
         if job_id := self.one_that_waits():
-            with contextlib.suppress(InvalidArgument):  # it has just started
+            with contextlib.suppress(
+                InvalidArgument, JobNotFound
+            ):  # it has just started, or is not yet there
                 self._jobs.prioritize(job_id, self._chance.randrange(-5, 6))
 
     def look(self) -> None:

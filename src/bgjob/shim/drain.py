@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
 SOON_S = 0.05  # what was handed over has somebody by then, or must be tried again
 TRY_AGAIN_S = 0.5
+HOLD_TRIES, HOLD_AGAIN_S = 5, 0.001
+LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
 FAILED = 1 << 8  # as waitpid says it
 UNREADABLE = "its spec.json says nothing that this version can queue"
 
@@ -68,6 +70,7 @@ class Drainer:
         self._kicks = queue_dir.listen(home)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._known: dict[str, Record] = {}
+        self._busy_until: dict[str, float] = {}
         self._full: dict[str, int] = {}  # which slots, up to how many of them
         self._nap_s = LOOK_AGAIN_S
 
@@ -78,7 +81,7 @@ class Drainer:
             self._hear()  # first: who kicks while we look wakes us
             if self._start_all():
                 poll.poll(self._nap_s * 1000 + 1)
-            elif not self._go_on():
+            elif not poll.poll(LINGER_S * 1000) and not self._go_on():
                 return
 
     def _go_on(self) -> bool:
@@ -115,6 +118,9 @@ class Drainer:
             return True  # there may be thousands
         if not queue_dir.is_startable(directory):
             return not self._is_done_with(entry, directory)
+        if time.monotonic() < self._busy_until.get(job_id, 0.0):
+            self._nap_s = min(self._nap_s, SOON_S)
+            return True  # a shim has it, and will take its papers
         terms = terms or self._read(job_id, directory)
         if terms is None:
             return self._end(entry, directory, UNREADABLE)
@@ -156,6 +162,7 @@ class Drainer:
     def _leave(self, entry: str) -> None:
         queue_dir.leave(self._home, entry)
         self._known.pop(queue_dir.job_of(entry), None)
+        self._busy_until.pop(queue_dir.job_of(entry), None)
 
     def _start(self, directory: str, terms: Record) -> None:
         queue, group = terms["queue"], terms["group"]
@@ -167,11 +174,20 @@ class Drainer:
         self._nap_s = min(self._nap_s, SOON_S)
         lock = None
         try:
-            lock = queue_dir.hold(directory)
-            if lock is not None:  # else it is being started, cancelled, or looked at
+            lock = self._patiently_held(directory)
+            if lock is not None:  # else it is being started or cancelled
                 self._hand_over(directory, lock, held)
         finally:
             slots.release([*held, lock] if lock is not None else held)
+
+    def _patiently_held(self, directory: str) -> int | None:
+        """Who only looks at a job has its lock for a moment: that must not cost it its turn."""
+        for _ in range(HOLD_TRIES):
+            lock = queue_dir.hold(directory)
+            if lock is not None or not queue_dir.is_startable(directory):
+                return lock
+            time.sleep(HOLD_AGAIN_S)
+        return None
 
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):
@@ -179,6 +195,7 @@ class Drainer:
         papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._launch(directory, [lock, self._null, papers, *held], [self._lock, self._kicks])
+            self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S
         finally:
             os.close(papers)
 
