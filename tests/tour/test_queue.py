@@ -20,10 +20,10 @@ from bgjob import processes, queue_dir
 from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.errors import InvalidArgument, JobLimitReached, JobNotFound
 from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, State
-from tests.chaos.tools import linux_only, seen, wait_until
+from tests.chaos.tools import every_pid, linux_only, seen, wait_until
 from tests.conftest import Gate, StartServer, ToolError
 from tests.shim.drainers import DRAINER, KEEPER, named, strike, the, wait_until_nobody_drains
-from tests.shim.shims import kill_both
+from tests.shim.shims import kill_both, parent_of
 
 OpenDoor = Callable[..., Jobs]
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
@@ -588,6 +588,49 @@ def test_a_submitter_killed_before_its_job_was_visible_keeps_no_drainer(
     job_id = one.execute("true", queue=True).id
     ends(one, job_id)
     wait_until_nobody_drains(home)
+
+
+@linux_only
+@pytest.mark.parametrize("killed", ["shim", "both"])
+def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
+    one: Jobs, gate: Gate, home: Path, diary: Diary, killed: str
+) -> None:
+    """Its papers are gone and it is not exec'd: a guard goes on with it; without one it is lost."""
+    occupy(one, gate)
+    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True).id
+    behind = one.execute("true", queue=True).id
+    os.mkfifo(room := home / "jobs" / job_id / "outcome.json.new", 0o600)  # whoever reserves it waits there
+    gate.open()
+    pids: list[int] = []
+
+    def is_on_the_way() -> bool:
+        pids[:] = [pid for pid in every_pid() if works_as_shim(pid, home / "jobs" / job_id)]
+        return len(pids) == 1 and not (home / "jobs" / job_id / "papers").exists()
+
+    wait_until(is_on_the_way, "a shim has taken it")
+    pids += [parent_of(pids[0])] if killed == "both" else []
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+    if killed == "shim":
+        wait_until(is_on_the_way, "its guard has taken over")
+        with open(room, "rb"):  # noqa: PTH123
+            room.unlink()
+        (end,) = ends(one, job_id)
+        assert (getattr(end, "code", None), diary.words()) == (3, ["ran"])
+    ends(one, behind)
+    wait_until_nobody_drains(home)
+    if killed == "both":
+        assert state(one, job_id) == Lost("it was never started: whoever was about to start it is gone")
+        assert diary.words() == []
+
+
+def works_as_shim(pid: int, directory: Path) -> bool:
+    now = seen(pid)
+    try:
+        return bool(now) and now.name == "bgjob-shim" and Path(f"/proc/{pid}/cwd").samefile(directory)  # type: ignore[union-attr]
+    except OSError:
+        return False
 
 
 # -- another boot ---------------------------------------------------------------------------------------
