@@ -12,8 +12,10 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 
-from bgjob import processes
+from bgjob import processes, queue_dir
 from bgjob.api import Jobs, Look, open_jobs
+from bgjob.errors import JobNotFound
+from tests.chaos.tools import wait_until
 
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -166,11 +168,20 @@ def gate(tmp_path: Path) -> Gate:
     return Gate(tmp_path / "gate")
 
 
+def empty_queue(jobs: Jobs, home: Path) -> None:
+    """First: else what ends makes room for what waits. Then there is nobody left who would start anything."""
+    for entry in queue_dir.entries(str(home)):
+        with contextlib.suppress(JobNotFound):
+            jobs.kill(queue_dir.job_of(entry), grace_s=0)
+    wait_until(lambda: not queue_dir.has_drainer(str(home)), "a queue without jobs has no drainer")
+
+
 def end_all_jobs(home: Path) -> None:
     """No test leaves a process behind."""
     if not home.is_dir():
         return
     jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
+    empty_queue(jobs, home)
     for job in jobs.list(limit=100_000).jobs:
         if jobs.look(job.id).descendants:
             jobs.kill(job.id, grace_s=0)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 QUEUE, DRAINER, KICK = "queue", "drainer", "kick"
 MOST_PRIORITY = 1000
 ORDER_DIGITS, ID_CHARACTERS = 4, 36
+LOCK_TRIES, LOCK_AGAIN_S = 10, 0.002
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -135,6 +136,24 @@ def end_unstarted(directory: str, **how: object) -> None:
 # -- what it waits for ----------------------------------------------------------------------------------
 
 
+def terms_of(spec: Record | None) -> Record | None:
+    """What the queue has to know of a job; None if its spec does not say that."""
+    try:
+        queue = (spec or {})["queue"]
+        return {
+            "queue": {
+                "after": [str(job_id) for job_id in queue["after"]],
+                "after_policy": queue["after_policy"],
+                "not_before": float(queue["not_before"]),
+                "max_jobs": int(queue["max_jobs"]),
+                "group_slots": None if queue["group_slots"] is None else int(queue["group_slots"]),
+            },
+            "group": (spec or {}).get("group"),
+        }
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
 def verdict(jobs: str, spec: Record) -> tuple[Verdict, str]:
     """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
     terms = spec["queue"]
@@ -192,12 +211,21 @@ def has_drainer(home: str) -> bool:
 def become_drainer(home: str) -> int | None:
     """The lock of the one drainer; None if there is one."""
     fd = os.open(f"{home}/{QUEUE}/{DRAINER}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if lock_drainer(fd):
         return fd
-    except BlockingIOError:
-        os.close(fd)
-        return None
+    os.close(fd)
+    return None
+
+
+def lock_drainer(fd: int) -> bool:
+    """More than one try: whoever only looks whether there is a drainer has it for a moment, and may be killed then."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(LOCK_AGAIN_S)
+    return False
 
 
 def listen(home: str) -> int:
@@ -210,6 +238,16 @@ def listen(home: str) -> int:
             os.unlink(path)
             os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def dissolve(home: str) -> None:
+    """After a boot: what waited before it is lost, and its environment does not stay on disk."""
+    for entry in entries(home):
+        directory = f"{home}/jobs/{job_of(entry)}"
+        spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
+        if spec and not is_of_this_boot(spec):
+            forget_papers(directory)
+            leave(home, entry)
 
 
 def is_of_this_boot(spec: Record) -> bool:

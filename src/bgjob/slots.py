@@ -16,23 +16,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ALL = ""  # no group has this name
+
 
 def claim_all(directory: str, limit: int, group: str | None, group_limit: int | None) -> list[int] | str:
-    """Descriptors that stand for one running job; or which slots are all taken: "jobs", or the group's name."""
+    """Descriptors that stand for one running job; or which slots are all taken: ALL, or the group's name."""
     held: list[int] = []
-    for name, prefix, most in _wanted(limit, group, group_limit):
-        fd = claim(directory, prefix, most)
-        if fd is None:
-            release(held)
-            return name
-        held.append(fd)
+    try:
+        for name, prefix, most in _wanted(limit, group, group_limit):
+            fd = claim(directory, prefix, most)
+            if fd is None:
+                release(held)
+                return name
+            held.append(fd)
+    except OSError:
+        release(held)
+        raise
     return held
 
 
 def _wanted(limit: int, group: str | None, group_limit: int | None) -> Iterator[tuple[str, str, int]]:
     if group is not None and group_limit is not None:  # first: it is the scarcer one
         yield group, f"{group}:", group_limit
-    yield "jobs", "", limit
+    yield ALL, "", limit
 
 
 def claim(directory: str, prefix: str, limit: int) -> int | None:
@@ -48,6 +54,9 @@ def claim(directory: str, prefix: str, limit: int) -> int | None:
             return fd
         except BlockingIOError:
             os.close(fd)
+        except OSError:
+            os.close(fd)
+            raise
     return None
 
 

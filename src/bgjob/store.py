@@ -84,7 +84,9 @@ class Store:
             self._enter(spec, f"{draft}/{SPEC}", place_us)
             if papers is not None:
                 jobdir.write_whole(f"{draft}/{PAPERS}", papers)
-                queue_dir.enter(self.home, queue_dir.entry_for(spec.id, priority, place_us))
+                entry = queue_dir.entry_for(spec.id, priority, place_us)
+                undo.callback(queue_dir.leave, self.home, entry)
+                queue_dir.enter(self.home, entry)  # before it is visible: what waits has a place
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
@@ -100,7 +102,11 @@ class Store:
         """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
         held = slots.claim_all(f"{self.home}/slots", limit, group, group_limit)
         if isinstance(held, str):
-            raise JobLimitReached(limit, None) if held == "jobs" else JobLimitReached(group_limit or 0, group)
+            raise (
+                JobLimitReached(limit, None)
+                if held == slots.ALL
+                else JobLimitReached(group_limit or 0, group)
+            )
         return held
 
     @contextlib.contextmanager
@@ -251,10 +257,10 @@ class Store:
 
     def _remove_surplus(self, keep_jobs: int, oldest: float, now: float, leapt_at: float) -> None:
         places = list(self.ids())
-        kept, are_few = 0, len(places) <= keep_jobs
+        kept, are_few, wanted = 0, len(places) <= keep_jobs, self._waited_for()
         for place, job_id in places:
-            if are_few and oldest <= _made_at(place) <= now:
-                continue  # neither too many nor too old: no need to open it
+            if job_id in wanted or (are_few and oldest <= _made_at(place) <= now):
+                continue  # how it ended decides about others; or neither too many nor too old: no need to open it
             job = self._ended_job(job_id)
             if job is None:
                 continue
@@ -262,6 +268,12 @@ class Store:
             is_surplus = kept > keep_jobs and job.is_understood
             if is_surplus or _ages_from(self._last_seen(job), leapt_at, now) < oldest:
                 self.remove(place, job_id)
+
+    def _waited_for(self) -> set[str]:
+        """Jobs after which others, in the queue, are to run."""
+        waiting = map(queue_dir.job_of, queue_dir.entries(self.home))
+        specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
+        return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
 
     def _ended_job(self, job_id: str) -> Job | None:
         with contextlib.suppress(JobNotFound):
@@ -326,6 +338,7 @@ class Store:
             for directory in [*map(os.path.dirname, made), self.home]:
                 jobdir.sync_directory(directory)
             self._mend_index(time.time() - ABANDONED_S)
+            queue_dir.dissolve(self.home)
             jobdir.write_record(f"{self.home}/{BOOT}", {"boot_id": processes.boot_id()})
 
     def _enter(self, spec: Spec, spec_path: str, place_us: int | None = None) -> None:

@@ -52,8 +52,9 @@ class Door:
     def _see_to_the_queue(self) -> None:
         """Something waits: then somebody is there who will start it."""
         home = self._store.home
-        if not queue_dir.has_drainer(home):
-            start_drainer(home)
+        with contextlib.suppress(OSError):  # who looks next tries again: what waits is on disk
+            if not queue_dir.has_drainer(home):
+                start_drainer(home)
         queue_dir.kick(home)
 
     def _clean(self) -> None:

@@ -1,5 +1,6 @@
 """Jobs that wait: taken out of the queue, or moved within it."""
 
+import contextlib
 import os
 
 from bgjob import event_log, queue_dir, terms
@@ -13,15 +14,23 @@ class Queueing(Looking):
         """Those with a higher priority start first; among equals, the older."""
         number = terms.checked({"priority": priority})["priority"]
         self._store.load(job_id)
-        entry = queue_dir.find(self._store.home, job_id)
-        try:
-            if entry is None:
-                raise FileNotFoundError
-            queue_dir.move(self._store.home, entry, number)
-        except FileNotFoundError:
-            raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.") from None
-        event_log.append(self._store.events, "moved", job_id, priority=number)
-        queue_dir.kick(self._store.home)
+        if not self._moved(job_id, number):
+            raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.")
+
+    def _moved(self, job_id: str, priority: int) -> bool:
+        """False: it does not wait any more."""
+        home = self._store.home
+        while entry := queue_dir.find(home, job_id):
+            if not queue_dir.is_startable(self._store.directory(job_id)):
+                return False
+            with contextlib.suppress(
+                FileNotFoundError
+            ):  # somebody else has moved it meanwhile, or started it
+                queue_dir.move(home, entry, priority)
+                event_log.append(self._store.events, "moved", job_id, priority=priority)
+                self._see_to_the_queue()
+                return True
+        return False
 
     def _cancel(self, job_id: str) -> Job | None:
         """Take it out of the queue; None if it is not in it, or somebody is about to start it."""
@@ -38,5 +47,6 @@ class Queueing(Looking):
         if entry := queue_dir.find(self._store.home, job_id):
             queue_dir.leave(self._store.home, entry)
         event_log.append(self._store.events, "ended", job_id, cause="killed", reason="cancelled in the queue")
-        queue_dir.kick(self._store.home)  # somebody may wait for its end
+        if queue_dir.entries(self._store.home):
+            self._see_to_the_queue()  # somebody may wait for its end
         return self._store.load(job_id)

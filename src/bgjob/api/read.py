@@ -1,6 +1,7 @@
 """Reading what a job printed."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -19,6 +20,7 @@ STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
 
 FOLLOW_BYTES = 1 << 20
 FOLLOW_PATIENCE_S = 3600.0
+NO_SHIM_S = 0.01  # a job that waits in the queue, or whose shim is about to be gone
 BYTES_PER_TOKEN = 4
 
 
@@ -74,6 +76,7 @@ class Reading(Looking):
         """Until the job has printed more, or ended; how much it has printed then."""
         with contextlib.suppress(NoShim, TimeoutError), Line(self._store.control_path(job_id)) as shim:
             return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
+        time.sleep(NO_SHIM_S)
         return offset
 
     def _budget_bytes(self, shown: Shown) -> int:

@@ -43,7 +43,7 @@ class Executing(Starting, Steering, Waiting):
         """Asked for again, it may have become more urgent."""
         priority = self._terms(terms).get("priority")
         if priority is not None:
-            self.prioritize(job.id, priority)
+            self._moved(job.id, priority)  # if it has started meanwhile, so much the better
 
     def _ensure(self, name: str | None, if_running: IfRunning, start: Callable[[], Job]) -> tuple[Job, bool]:
         """(the job, whether it ran before). Of several callers at once with one name, one starts it."""

@@ -1,6 +1,7 @@
 """Starting jobs."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import time
@@ -72,11 +73,13 @@ class Starting(Looking):
 
     def _enqueue(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
         new = self._store.create(spec, packed(vars(spec), environment, self._umask), priority)
-        with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
-            self._store.make_durable(new)
-        os.close(new.lock)
-        event_log.append(self._store.events, "queued", spec.id, name=spec.name, priority=priority)
-        self._see_to_the_queue()
+        with contextlib.ExitStack() as ours:
+            ours.callback(os.close, new.lock)
+            event_log.append(self._store.events, "queued", spec.id, name=spec.name, priority=priority)
+            fcntl.flock(new.lock, fcntl.LOCK_UN)
+            self._see_to_the_queue()
+            with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
+                self._store.make_durable(new)
         return Job(spec, Queued(None), None)
 
     def _spec(self, command: str, **options: Unpack[Options]) -> Spec:

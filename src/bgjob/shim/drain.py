@@ -10,6 +10,7 @@ import fcntl
 import os
 import select
 import signal
+import time
 
 from bgjob import event_log, jobdir, processes, queue_dir, slots
 
@@ -22,22 +23,34 @@ if TYPE_CHECKING:
     Launch = Callable[[str, list[int], list[int]], None]  # directory, descriptors for the shim, ours to close
 
 LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
-ABANDONED_S = 3600.0
+SOON_S = 0.05  # what was handed over has somebody by then, or must be tried again
+TRY_AGAIN_S = 0.5
+HOLD_TRIES, HOLD_AGAIN_S = 5, 0.001
+LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
+FAILED = 1 << 8  # as waitpid says it
+UNREADABLE = "its spec.json says nothing that this version can queue"
 
 
-def keep_draining(home: str, launch: Launch) -> None:
+def keep_draining(home: str, lock: int, launch: Launch) -> None:
     """Returns when nothing waits any more, or somebody else drains."""
-    lock = queue_dir.become_drainer(home)
-    if lock is None:
-        return
     processes.set_process_name("bgjob-keeper")
-    while True:
-        drainer = os.fork()
-        if drainer == 0:
-            drain(home, lock, launch)
-        _, status = os.waitpid(drainer, 0)
+    os.chdir(home)  # not where some server was started: that may want to be unmounted
+    while queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
+        status = _drained(home, lock, launch)
         if status == 0:
             return
+        if os.WIFEXITED(status):
+            time.sleep(TRY_AGAIN_S)  # what fails, fails again: not at full speed
+
+
+def _drained(home: str, lock: int, launch: Launch) -> int:
+    try:
+        drainer = os.fork()
+    except OSError:
+        return FAILED
+    if drainer == 0:
+        drain(home, lock, launch)
+    return os.waitpid(drainer, 0)[1]
 
 
 def drain(home: str, lock: int, launch: Launch) -> None:
@@ -56,8 +69,9 @@ class Drainer:
         self._home, self._lock, self._launch = home, lock, launch
         self._kicks = queue_dir.listen(home)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        self._specs: dict[str, Record] = {}
-        self._full: set[str] = set()
+        self._known: dict[str, Record] = {}
+        self._busy_until: dict[str, float] = {}
+        self._full: dict[str, int] = {}  # which slots, up to how many of them
         self._nap_s = LOOK_AGAIN_S
 
     def run(self) -> None:
@@ -67,19 +81,13 @@ class Drainer:
             self._hear()  # first: who kicks while we look wakes us
             if self._start_all():
                 poll.poll(self._nap_s * 1000 + 1)
-            elif not self._go_on():
+            elif not poll.poll(LINGER_S * 1000) and not self._go_on():
                 return
 
     def _go_on(self) -> bool:
         """Nothing waits: let go, and look once more. Who has entered meanwhile may have seen our lock."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        if not queue_dir.entries(self._home):
-            return False
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False  # another one was faster
-        return True
+        return bool(queue_dir.entries(self._home)) and queue_dir.lock_drainer(self._lock)
 
     def _hear(self) -> None:
         try:
@@ -89,101 +97,124 @@ class Drainer:
 
     def _start_all(self) -> int:
         """What can start starts; how many still wait."""
-        self._full, self._nap_s = set(), LOOK_AGAIN_S
-        return sum([self._consider(entry) for entry in queue_dir.entries(self._home)])
+        self._full, self._nap_s = {}, LOOK_AGAIN_S
+        try:
+            return sum([self._still_waits(entry) for entry in queue_dir.entries(self._home)])
+        except OSError:
+            return 1  # nobody knows: look again
+
+    def _still_waits(self, entry: str) -> bool:
+        try:
+            return self._consider(entry)
+        except OSError:
+            return True  # want of descriptors, of memory, of room: the next look may find them
 
     def _consider(self, entry: str) -> bool:
         """Whether it still waits."""
-        directory = f"{self._home}/jobs/{queue_dir.job_of(entry)}"
-        spec = self._spec(entry, directory)
-        if spec and not spec["queue"]["after"] and self._is_full(spec):
+        job_id = queue_dir.job_of(entry)
+        directory = f"{self._home}/jobs/{job_id}"
+        terms = self._known.get(job_id)
+        if terms and not terms["queue"]["after"] and self._is_full(terms):
             return True  # there may be thousands
-        if not queue_dir.is_waiting(directory):
+        if not queue_dir.is_startable(directory):
             return not self._is_done_with(entry, directory)
-        if spec is None:
-            return True
-        stands, why = queue_dir.verdict(f"{self._home}/jobs", spec)
+        if time.monotonic() < self._busy_until.get(job_id, 0.0):
+            self._nap_s = min(self._nap_s, SOON_S)
+            return True  # a shim has it, and will take its papers
+        terms = terms or self._read(job_id, directory)
+        if terms is None:
+            return self._end(entry, directory, UNREADABLE)
+        stands, why = queue_dir.verdict(f"{self._home}/jobs", terms)
         if stands == "fails":
-            self._end(entry, directory, why)
-            return False
-        if stands == "holds" and not self._is_full(spec):
-            self._start(directory, spec)
-        elif stands == "waits" and (left_s := spec["queue"]["not_before"] - queue_dir.now_s()) > 0:
+            return self._end(entry, directory, why)
+        if stands == "holds" and not self._is_full(terms):
+            self._start(directory, terms)
+        elif stands == "waits" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
             self._nap_s = min(self._nap_s, left_s)
         return True  # it goes when its papers are gone: until then it may have to be tried again
 
-    def _is_full(self, spec: Record) -> bool:
-        return "jobs" in self._full or spec.get("group") in self._full
+    def _read(self, job_id: str, directory: str) -> Record | None:
+        """What of its spec matters here: a command may be long."""
+        spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
+        if spec and not queue_dir.is_of_this_boot(spec):
+            queue_dir.forget_papers(directory)
+        elif terms := queue_dir.terms_of(spec):
+            self._known[job_id] = terms
+        return self._known.get(job_id)
+
+    def _is_full(self, terms: Record) -> bool:
+        queue, group = terms["queue"], terms["group"]
+        if queue["max_jobs"] <= self._full.get(slots.ALL, -1):
+            return True
+        return group is not None and (queue["group_slots"] or 0) <= self._full.get(group, -1)
 
     def _is_done_with(self, entry: str, directory: str) -> bool:
-        """Started, cancelled or cleaned up; or not yet visible, for a moment."""
-        age_s = _age_s(f"{self._home}/{queue_dir.QUEUE}/{entry}")
-        if not os.path.isdir(directory) and age_s < ABANDONED_S:
+        """Started, ended or cleaned up, or given up by a submitter that was killed; or not yet visible."""
+        job_id = queue_dir.job_of(entry)
+        if not os.path.isdir(directory) and (
+            jobdir.is_locked(f"{self._home}/drafts/{job_id}/{jobdir.SPEC}") or os.path.isdir(directory)
+        ):
             return False
-        queue_dir.leave(self._home, entry)
-        self._specs.pop(queue_dir.job_of(entry), None)
+        queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
+        self._leave(entry)
         return True
 
-    def _spec(self, entry: str, directory: str) -> Record | None:
-        job_id = queue_dir.job_of(entry)
-        if job_id not in self._specs:
-            spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
-            if spec is None or not spec.get("queue"):
-                return None
-            if not queue_dir.is_of_this_boot(spec):
-                queue_dir.forget_papers(directory)
-                return None
-            self._specs[job_id] = spec
-        return self._specs[job_id]
+    def _leave(self, entry: str) -> None:
+        queue_dir.leave(self._home, entry)
+        self._known.pop(queue_dir.job_of(entry), None)
+        self._busy_until.pop(queue_dir.job_of(entry), None)
 
-    def _start(self, directory: str, spec: Record) -> None:
-        terms = spec["queue"]
-        held = slots.claim_all(
-            f"{self._home}/slots", terms["max_jobs"], spec.get("group"), terms["group_slots"]
-        )
+    def _start(self, directory: str, terms: Record) -> None:
+        queue, group = terms["queue"], terms["group"]
+        held = slots.claim_all(f"{self._home}/slots", queue["max_jobs"], group, queue["group_slots"])
         if isinstance(held, str):
-            self._full.add(held)
+            most = queue["max_jobs"] if held == slots.ALL else queue["group_slots"]
+            self._full[held] = max(most, self._full.get(held, 0))
             return
-        lock = queue_dir.hold(directory)
+        self._nap_s = min(self._nap_s, SOON_S)
+        lock = None
         try:
+            lock = self._patiently_held(directory)
             if lock is not None:  # else it is being started or cancelled
                 self._hand_over(directory, lock, held)
         finally:
             slots.release([*held, lock] if lock is not None else held)
 
+    def _patiently_held(self, directory: str) -> int | None:
+        """Who only looks at a job has its lock for a moment: that must not cost it its turn."""
+        for _ in range(HOLD_TRIES):
+            lock = queue_dir.hold(directory)
+            if lock is not None or not queue_dir.is_startable(directory):
+                return lock
+            time.sleep(HOLD_AGAIN_S)
+        return None
+
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):
-            return queue_dir.forget_papers(directory)  # whoever cancelled it was killed
+            return
         papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._launch(directory, [lock, self._null, papers, *held], [self._lock, self._kicks])
+            self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S
         finally:
             os.close(papers)
 
-    def _end(self, entry: str, directory: str, why: str) -> None:
+    def _end(self, entry: str, directory: str, why: str) -> bool:
+        """Whether it still waits."""
         lock = queue_dir.hold(directory)
-        if lock is None:
-            return
+        if lock is None and os.path.lexists(f"{directory}/{jobdir.SPEC}"):
+            return True
         try:
-            if queue_dir.is_startable(directory):
-                queue_dir.end_unstarted(directory, cause="never_started", reason=why)
-                event_log.append(
-                    f"{self._home}/{event_log.EVENTS}",
-                    "ended",
-                    queue_dir.job_of(entry),
-                    cause="never_started",
-                    reason=why,
-                )
+            if lock is not None and queue_dir.is_startable(directory):
+                self._record_end(queue_dir.job_of(entry), directory, why)
             queue_dir.forget_papers(directory)
-            queue_dir.leave(self._home, entry)
+            self._leave(entry)
         finally:
-            os.close(lock)
+            slots.release([lock] if lock is not None else [])
+        return False
 
-
-def _age_s(path: str) -> float:
-    import time
-
-    try:
-        return time.time() - os.stat(path).st_mtime
-    except FileNotFoundError:
-        return 0.0
+    def _record_end(self, job_id: str, directory: str, why: str) -> None:
+        queue_dir.end_unstarted(directory, cause="never_started", reason=why)
+        event_log.append(
+            f"{self._home}/{event_log.EVENTS}", "ended", job_id, cause="never_started", reason=why
+        )

@@ -144,7 +144,7 @@ def _resume(
 
 def _see_to_the_end(supervisor: Supervisor) -> None:
     if not supervisor.run():
-        start_drainer(os.path.realpath(HOME))
+        start_drainer(os.path.realpath(HOME))  # as our last act: as long as we live, it would be in our tree
 
 
 def start_drainer(home: str) -> None:
@@ -259,6 +259,8 @@ def _fail(given: Given, error: Exception) -> None:
     for held in (*given.slots, given.lock):
         fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
+    if not queue_dir.kick(HOME) and queue_dir.entries(HOME):
+        start_drainer(os.path.realpath(HOME))
 
 
 def _leave_traceback(directory: str) -> None:

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 
-from bgjob import processes
+from bgjob import processes, queue_dir
 from bgjob.shim import duty
 from bgjob.shim.drain import keep_draining
 from bgjob.shim.estate import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
@@ -26,15 +26,18 @@ MESSAGE_MAX_BYTES = 1 << 16
 
 
 def main(arguments: list[str]) -> None:
+    umask = make_plain()
+    lock = queue_dir.become_drainer(arguments[1]) if arguments[0] == "queue" else None
+    if arguments[0] == "queue" and lock is None:
+        return  # there is one already
     if os.fork():  # not below the server in the process tree: whoever kills that does not reach the jobs
         os._exit(0)
     os.setsid()
     gc.disable()
-    umask = make_plain()
     if arguments[0] == "zygote":
         zygote(umask)
-    elif arguments[0] == "queue":
-        keep_draining(arguments[1], launch)
+    elif lock is not None:
+        keep_draining(arguments[1], lock, launch)
     else:
         descriptors = list(map(int, arguments[2:]))
         will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
@@ -82,10 +85,18 @@ def launch(directory: str, descriptors: list[int], close: list[int]) -> None:
     """A queued job, from the drainer. It is in nobody's process tree: the drainer may end, and be ended, before it."""
     if os.fork():
         return
+    duty.never_returning(directory, lambda: _launched(directory, descriptors, close))
+
+
+def _launched(directory: str, descriptors: list[int], close: list[int]) -> None:
     for fd in close:
         os.close(fd)
     os.setsid()
-    umask = duty.umask_in(descriptors[PAPERS])
+    try:
+        umask = duty.umask_in(descriptors[PAPERS])
+    except (ValueError, EOFError, TypeError, IndexError):
+        why = "its environment, which waited with it in the queue, cannot be read"
+        return queue_dir.end_unstarted(directory, cause="never_started", reason=why)
     will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
     shim(directory, descriptors, umask, will)
 

@@ -53,7 +53,6 @@ class Supervisor:
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
         self._childless = False
-        self._has_kicked = True
         self._retry: Timer | None = None
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
@@ -126,7 +125,7 @@ class Supervisor:
         self._pump.drain()
         self._stop.done()
         self._leave()
-        return self._has_kicked or not queue_dir.entries(HOME)
+        return queue_dir.has_drainer(HOME) or not queue_dir.entries(HOME)
 
     def _reserve_outcome(self) -> None:
         try:
@@ -282,7 +281,7 @@ class Supervisor:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
         for slot in self.estate.given.slots:
             fcntl.flock(slot, fcntl.LOCK_UN)
-        self._has_kicked = queue_dir.kick(HOME)
+        queue_dir.kick(HOME)
         self._on_output()
         self.stdin.end_all("the job has ended")
         try:
