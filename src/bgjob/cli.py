@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
-from bgjob.job import Ended, Job, Lost, Running, cause_word, signal_name, status_word
+from bgjob.job import Ended, Job, Lost, OverLimit, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
+from bgjob.terms import LIMIT_TERMS, checked
 
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
@@ -69,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--cwd", help="where it runs (default: here)")
     run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
     run.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
+    )
+    run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
     run.set_defaults(act=_run)
@@ -96,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, e.g. memory=2GB")
+    return name, value
+
+
 def _count(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError
@@ -113,7 +129,11 @@ def _jobs() -> Jobs:
 def _run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
     job = _jobs().execute(
-        command, cwd=options.cwd or os.getcwd(), name=options.name, timeout_s=options.timeout
+        command,
+        cwd=options.cwd or os.getcwd(),
+        name=options.name,
+        timeout_s=options.timeout,
+        terms=checked(dict(options.limit), LIMIT_TERMS),
     )
     print(job.id)
     return 0
@@ -146,6 +166,8 @@ def _end(job: Job) -> str:
             return "-"
         case Lost():
             return "lost"
+        case OverLimit(limit=limit):
+            return limit
         case Ended() as end:
             code, number = getattr(end, "code", None), getattr(end, "signal", None)
             if code is not None:

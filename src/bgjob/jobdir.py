@@ -5,6 +5,7 @@
     script         a command too long to be an argument     likewise written by the starter
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     outcome.json   how it ended               written once by the shim, after the last byte of output
+    limits.json    how its limits are kept    written by the shim before the child is exec'd, if it has limits
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     ctl            the shim's socket
     log/           the output, see log_format
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 SPEC, SCRIPT = "spec.json", "script"
-RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
+RUN, OUTCOME, TERMINAL, LIMITS = "run.json", "outcome.json", "terminal.json", "limits.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"

@@ -9,6 +9,7 @@
     cleaned                its mtime says when somebody last cleaned up
     clock, leapt           when the machine was booted, by the clock of that time; when that clock last leapt
     newest                 its mtime is the place of the newest job: the order holds when the clock is set back
+    size, sizes            how large all jobs and each ended one are, see quota
     boot.json              the boot in which somebody last made sure of the index
 
 Any number of processes use one store at once; none of them is needed for it to stay right.
@@ -28,12 +29,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import jobdir, processes
+from bgjob import cgroup, jobdir, processes
 from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
 from bgjob.job import Job, Lost, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, RUN, SCRIPT, SPEC
-from bgjob.records import read_resizes, read_spec, read_state, run_from
+from bgjob.records import read_groups, read_limited_by, read_resizes, read_spec, read_state, run_from
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
@@ -140,6 +141,16 @@ class Store:
             sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
         return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
 
+    def limited_by(self, job_id: str) -> dict[str, str]:
+        """Which mechanism keeps each limit of a job."""
+        with self._readable():
+            return read_limited_by(self.directory(job_id))
+
+    def forget_groups(self, job_id: str) -> None:
+        """The control groups of a job whose shim and guard were killed; of others there are none left."""
+        with self._readable():
+            cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
+
     def load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         if not os.path.isdir(directory):
@@ -225,6 +236,7 @@ class Store:
     def remove(self, place: str, job_id: str) -> None:
         """Out of sight in one step, then in pieces."""
         trash = f"{self.home}/trash/{job_id}"
+        self.forget_groups(job_id)
         with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
             os.rename(self.directory(job_id), trash)
         _remove_tree(trash)
@@ -258,6 +270,11 @@ class Store:
             is_surplus = kept > keep_jobs and job.is_understood
             if is_surplus or _ages_from(self._last_seen(job), leapt_at, now) < oldest:
                 self.remove(place, job_id)
+
+    def is_removable(self, job_id: str) -> bool:
+        """It has ended, nobody writes into it, and it is not a newer version's."""
+        job = self._ended_job(job_id)
+        return job is not None and job.is_understood
 
     def _ended_job(self, job_id: str) -> Job | None:
         with contextlib.suppress(JobNotFound):

@@ -1,5 +1,6 @@
 """What the verbs answer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,6 +95,10 @@ class Look:
     """How long a running job has printed nothing."""
     hint: str | None = None
     """What may help, where we know something the job did not say."""
+    limits: Mapping[str, float | str] | None = None
+    """What it may use, as it was asked for; None: it has no limits."""
+    limited_by: Mapping[str, str] | None = None
+    """What sees to each of them: cgroup, rlimit, watched."""
 
 
 @dataclass(frozen=True)

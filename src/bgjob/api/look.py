@@ -1,8 +1,9 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
-from bgjob import activity, processes, waiting
+from bgjob import activity, processes, terms, waiting
 from bgjob.api.answers import InputWord, Look, Page
 from bgjob.api.door import Door
 from bgjob.api.silence import idle_s, ran_s
@@ -21,12 +22,19 @@ SHORT_COMMAND_CHARACTERS = 500
 LAST_WORDS_BYTES = 4000
 
 
+class Limited(TypedDict, total=False):
+    limits: Mapping[str, float | str]
+    limited_by: Mapping[str, str]
+
+
 class Looking(Door):
     def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
         if not isinstance(job.state, Running):
             output_bytes = self._reading(job, lambda log: log.end)
-            return Look(job, output_bytes, len(self._processes(job)), hint=self._hint(job))
+            return Look(
+                job, output_bytes, len(self._processes(job)), hint=self._hint(job), **self._limits(job)
+            )
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
         output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
@@ -39,7 +47,13 @@ class Looking(Door):
             activity=activity.activity(tree) if detail else None,
             ran_s=ran_s(job),
             idle_s=idle_s(job, written_at),
+            **self._limits(job),
         )
+
+    def _limits(self, job: Job) -> Limited:
+        stops_at = job.spec.max_output_bytes if job.spec.on_output_limit == "stop" else None
+        limits = terms.limits_shown(job.spec.limits, stops_at)
+        return Limited(limits=limits, limited_by=self._store.limited_by(job.id)) if limits else Limited()
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:
         self._clean()

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import policy, terms
+from bgjob import policy, quota, terms
 from bgjob.api.door import Door
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, NeverStarted, Running, Spec
@@ -50,9 +50,14 @@ class Starting(Door):
         environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
+            self._make_room()
             return self._launch(spec, environment)
         except OSError as error:
             raise CannotStart(error, self._store.home) from error
+
+    def _make_room(self) -> None:
+        if self._settings.max_store_bytes is not None:
+            quota.make_room(self._store, self._settings.max_store_bytes)
 
     def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
         name, timeout_s = options.get("name"), options.get("timeout_s")

@@ -19,6 +19,7 @@ from bgjob.job import (
     Killed,
     Lost,
     NeverStarted,
+    OverLimit,
     Running,
     Signaled,
     State,
@@ -72,6 +73,7 @@ class Started:
     reused: Annotated[bool | None, Rare] = None
     cause: Annotated[CauseWord | None, Rare] = None
     reason: Text = None
+    limit: Text = None
     exit_code: int | None = None
     signal: Text = None
     stdout: str | None = None
@@ -93,6 +95,7 @@ class Started:
             reused=ran.reused or None,
             cause=cause_word(state),
             reason=_reason(state),
+            limit=_limit(state),
             exit_code=_exit_code(state),
             signal=_signal(state),
             hint=waited.look.hint if waited else None,
@@ -111,6 +114,8 @@ class Status:
     cause: str | None = None
     signal: str | None = None
     reason: Text = None
+    limit: Text = None
+    peak_memory_bytes: Count = None
     ended: Text = None
     duration_s: float | None = None
     pid: Count = None
@@ -119,6 +124,8 @@ class Status:
     prompt: str | None = None
     idle_s: Annotated[float | None, Field(description="since it printed")] = None
     hint: Text = None
+    limits: Annotated[dict[str, Any] | None, Rare] = None
+    limited_by: Annotated[dict[str, str] | None, Rare] = None
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
@@ -134,6 +141,8 @@ class Status:
             cause=cause_word(state),
             signal=_signal(state),
             reason=_reason(state),
+            limit=_limit(state),
+            peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
             duration_s=_duration_s(look),
             # of a running job only: later the number may be somebody else's
@@ -143,6 +152,8 @@ class Status:
             prompt=look.prompt,
             idle_s=None if look.idle_s is None else round(look.idle_s, 1),
             hint=look.hint,
+            limits=dict(look.limits) if look.limits else None,
+            limited_by=dict(look.limited_by) if look.limited_by else None,
             activity=asdict(look.activity) if look.activity else None,
         )
 
@@ -202,6 +213,7 @@ class WaitedFor(Printed):
     match: str | None = None
     exit_code: int | None = None
     cause: Annotated[CauseWord | None, Rare] = None
+    limit: Text = None
     signal: Text = None
     prompt: Text = None
     hint: Text = None
@@ -216,6 +228,7 @@ class WaitedFor(Printed):
             match=met.detail if met else None,
             exit_code=_exit_code(look.job.state),
             cause=cause_word(look.job.state),
+            limit=_limit(look.job.state),
             signal=_signal(look.job.state),
             prompt=look.prompt,
             hint=look.hint,
@@ -300,7 +313,7 @@ def _duration_s(look: Look) -> float | None:
 
 def _exit_code(state: State) -> int | None:
     match state:
-        case Exited(code=code) | Killed(code=code) | TimedOut(code=code):
+        case Exited(code=code) | Killed(code=code) | TimedOut(code=code) | OverLimit(code=code):
             return code
         case _:
             return None
@@ -310,8 +323,14 @@ def _signal(state: State) -> str | None:
     match state:
         case Signaled(signal=int(number)) | Killed(signal=int(number)) | TimedOut(signal=int(number)):
             return signal_name(number)
+        case OverLimit(signal=int(number)):
+            return signal_name(number)
         case _:
             return None
+
+
+def _limit(state: State) -> str | None:
+    return state.limit if isinstance(state, OverLimit) else None
 
 
 def _reason(state: State) -> str | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bgjob.jobdir import Record
     from bgjob.shim.child import Doors
     from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.limits import Limits
     from bgjob.shim.loop import Timer
 
 RETRY_S = 0.2
@@ -43,7 +44,9 @@ class Supervisor:
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
         self._loop = Loop()
-        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
+        self._limits = self._limits_of(spec)
+        stops = spec.get("on_output_limit") == "stop"
+        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
         self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
@@ -56,10 +59,24 @@ class Supervisor:
     def start(self, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
-        self._pid = child.start(self._spec, script, environment, umask, doors)
+        self._pid = self._started(script, environment, umask, doors)
         self.started = time.monotonic()
         self._watch_child()
         return self._pid
+
+    def _started(self, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
+        if self._limits is None:
+            return child.start(self._spec, script, environment, umask, doors)
+        return self._limits.around(
+            lambda bounds: child.start(self._spec, script, environment, umask, doors, bounds)
+        )
+
+    def _limits_of(self, spec: Record) -> Limits | None:
+        if not spec.get("limits") and spec.get("on_output_limit", "drop_oldest") == "drop_oldest":
+            return None
+        from bgjob.shim.limits import Limits  # few jobs have some
+
+        return Limits(spec, self._loop, self._end_by)
 
     def resume(
         self, pid: int, started: float, outcome: Record | None, stopping: tuple[str, int, float] | None
@@ -73,6 +90,8 @@ class Supervisor:
         if stopping:
             self._stop_cause, signal_number, strike_at = stopping
             self._stop.begin(signal_number, strike_at - time.monotonic())
+        if self._limits:
+            self._limits.resume(self._stop_cause)
         if outcome:
             self._announce()  # who waited at the old shim has gone; the slot and the disk may not know yet
 
@@ -86,11 +105,15 @@ class Supervisor:
     def run(self) -> None:
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
+        if self._limits:
+            self._limits.watch(lambda: self._pump.last_output_at, lambda: self._outcome is None)
         self._reap()
         while not self._is_over():
             self._loop.turn()
         self._pump.drain()
         self._stop.done()
+        if self._limits:
+            self._limits.close()
         self._leave()
 
     def _reserve_outcome(self) -> None:
@@ -167,6 +190,8 @@ class Supervisor:
     # -- what happens -------------------------------------------------------------------------------
 
     def _on_output(self) -> None:
+        if self._limits:
+            self._limits.on_output(self._log.end)
         for waiter in self._waiters[:]:
             self._consider(waiter)
 
@@ -218,9 +243,10 @@ class Supervisor:
 
     def _write_outcome(self, dead: child.Death) -> bool:
         self._pump.drain()
+        cause, _, limit = self._cause(dead).partition(":")
         outcome = {
             "format": jobdir.FORMAT_VERSION,
-            "cause": self._stop_cause or ("exited" if dead.signal is None else "signaled"),
+            "cause": cause,
             "exit_code": dead.exit_code,
             "signal": dead.signal,
             "ended_at": time.time(),
@@ -229,6 +255,8 @@ class Supervisor:
             "stdout_bytes": self._log.before[STDOUT],
             "stderr_bytes": self._log.before[STDERR],
         }
+        if limit and self._limits:
+            outcome |= {"limit": limit, "peak_memory_bytes": self._limits.peak_memory_bytes()}
         try:
             jobdir.write_record(jobdir.OUTCOME, outcome)
         except FileNotFoundError:
@@ -238,6 +266,11 @@ class Supervisor:
         self._outcome = outcome
         self._announce()
         return True
+
+    def _cause(self, dead: child.Death) -> str:
+        """Why it has ended; what a limit did has its name behind a colon."""
+        by_kernel = self._limits.verdict(dead) if self._limits and not self._stop_cause else None
+        return self._stop_cause or by_kernel or ("exited" if dead.signal is None else "signaled")
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""

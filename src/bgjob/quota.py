@@ -1,0 +1,114 @@
+"""The cap of a whole store: its oldest ended jobs make room; where running ones alone are too much, none is started.
+
+    size       bytes of all jobs on disk; its mtime says as of when. Flocked while somebody measures
+    sizes      bytes of each ended job, which never change: only others are measured again
+
+Both are the home's, and can be deleted. The nearer a store is to its cap, the shorter a measure counts.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+
+from bgjob import jobdir
+from bgjob.errors import StoreFull, StoreUnusable
+from bgjob.store import Store
+
+SIZE, SIZES = "size", "sizes"
+GOOD_FOR_S = 10.0
+BLOCK_BYTES = 512
+
+
+def make_room(store: Store, cap_bytes: int) -> None:
+    """For one more job; StoreFull if there is none to be made."""
+    with _turn(store) as is_ours:
+        if is_ours and not _is_known_to_fit(store, cap_bytes):
+            _measure(store, cap_bytes)
+
+
+@contextlib.contextmanager
+def _turn(store: Store) -> Iterator[bool]:
+    """False if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
+    fd = os.open(f"{store.home}/{SIZE}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield _locked(fd)
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_known_to_fit(store: Store, cap_bytes: int) -> bool:
+    path = f"{store.home}/{SIZE}"
+    with open(path, "rb") as file:
+        text = file.read(20)
+    age_s = time.time() - os.stat(path).st_mtime
+    share = int(text) / cap_bytes if text.isdigit() else 1.0
+    return 0 <= age_s < GOOD_FOR_S * (1 - share)
+
+
+def _measure(store: Store, cap_bytes: int) -> None:
+    known = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended", {})
+    places = list(store.ids())
+    ended: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for _, job_id in places:
+        if job_id in known:
+            ended[job_id] = known[job_id]
+        else:
+            directory = store.directory(job_id)
+            (ended if _is_final(directory) else others)[job_id] = size_on_disk(directory)
+    total = sum(ended.values()) + sum(others.values())
+    if total > cap_bytes:
+        total = _remove_oldest(store, places, ended, others, cap_bytes)
+    _write_down(store, total, ended)
+    if sum(others.values()) > cap_bytes:
+        raise StoreFull(sum(others.values()), cap_bytes)
+
+
+def _remove_oldest(
+    store: Store, places: list[tuple[str, str]], ended: dict[str, int], others: dict[str, int], cap: int
+) -> int:
+    """The size that is left: below the cap by a tenth of what running jobs leave of it, so that it takes a while."""
+    total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
+    for place, job_id in reversed(places):
+        if total <= cap - max(0, cap - running) // 10:
+            break
+        if store.is_removable(job_id):
+            store.remove(place, job_id)
+            freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # the others: one that is lost
+            total -= freed
+    return total
+
+
+def _is_final(directory: str) -> bool:
+    """It has ended, and nobody is left who would write into it."""
+    return os.path.exists(f"{directory}/{jobdir.OUTCOME}") and not jobdir.is_locked(
+        f"{directory}/{jobdir.SPEC}"
+    )
+
+
+def size_on_disk(directory: str) -> int:
+    """Of a job; what goes while we look is gone."""
+    size_bytes = 0
+    for each in (directory, f"{directory}/{jobdir.LOG}"):
+        with contextlib.suppress(OSError), os.scandir(each) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    size_bytes += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+    return size_bytes
+
+
+def _write_down(store: Store, total: int, ended: dict[str, int]) -> None:
+    with contextlib.suppress(OSError, StoreUnusable):  # a full disk: it is measured again next time
+        jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
+        with open(f"{store.home}/{SIZE}", "wb") as file:  # in place: it is the lock too
+            file.write(b"%d" % total)
