@@ -1,9 +1,10 @@
 """The cap of a whole store: its oldest ended jobs make room; where running ones alone are too much, none is started.
 
-    size       bytes of all jobs on disk; its mtime says as of when. Flocked while somebody measures
+    size       bytes of all jobs on disk, and for how many seconds that counts from its mtime on. Flocked while
+               somebody measures
     sizes      bytes of each ended job, which never change: only others are measured again
 
-Both are the home's, and can be deleted. The nearer a store is to its cap, the shorter a measure counts.
+Both are the home's, and can be deleted. A measure counts for as long as keeps measuring a small part of the time.
 """
 
 import contextlib
@@ -13,11 +14,11 @@ import time
 from collections.abc import Iterator
 
 from bgjob import jobdir
-from bgjob.errors import StoreFull, StoreUnusable
+from bgjob.errors import StoreFull
 from bgjob.store import Store
 
 SIZE, SIZES = "size", "sizes"
-GOOD_FOR_S = 10.0
+GOOD_FOR_TIMES = 20
 BLOCK_BYTES = 512
 
 
@@ -48,14 +49,18 @@ def _locked(fd: int) -> bool:
 
 def _is_known_to_fit(store: Store, cap_bytes: int) -> bool:
     path = f"{store.home}/{SIZE}"
-    with open(path, "rb") as file:
-        text = file.read(20)
     age_s = time.time() - os.stat(path).st_mtime
-    share = int(text) / cap_bytes if text.isdigit() else 1.0
-    return 0 <= age_s < GOOD_FOR_S * (1 - share)
+    with open(path, "rb") as file:
+        words = file.read(100).split()
+    try:
+        size_bytes, good_for_s = int(words[0]), float(words[1])
+    except (IndexError, ValueError):
+        return False  # new, or torn
+    return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
 
 
 def _measure(store: Store, cap_bytes: int) -> None:
+    began = time.monotonic()
     known = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended", {})
     places = list(store.ids())
     ended: dict[str, int] = {}
@@ -69,7 +74,7 @@ def _measure(store: Store, cap_bytes: int) -> None:
     total = sum(ended.values()) + sum(others.values())
     if total > cap_bytes:
         total = _remove_oldest(store, places, ended, others, cap_bytes)
-    _write_down(store, total, ended)
+    _write_down(store, total, ended, known, GOOD_FOR_TIMES * (time.monotonic() - began))
     if sum(others.values()) > cap_bytes:
         raise StoreFull(sum(others.values()), cap_bytes)
 
@@ -107,8 +112,11 @@ def size_on_disk(directory: str) -> int:
     return size_bytes
 
 
-def _write_down(store: Store, total: int, ended: dict[str, int]) -> None:
-    with contextlib.suppress(OSError, StoreUnusable):  # a full disk: it is measured again next time
-        jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
+def _write_down(
+    store: Store, total: int, ended: dict[str, int], known: dict[str, int], good_for_s: float
+) -> None:
+    with contextlib.suppress(OSError):  # a full disk: it is measured again next time
+        if ended != known:
+            jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
         with open(f"{store.home}/{SIZE}", "wb") as file:  # in place: it is the lock too
-            file.write(b"%d" % total)
+            file.write(b"%d %.6f" % (total, good_for_s))

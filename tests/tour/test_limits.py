@@ -226,7 +226,7 @@ def test_the_setting_is_the_default_and_an_argument_wins(start_server: Any) -> N
 
 # -- when the shim is killed --------------------------------------------------------------------------
 
-ENDLESS = {
+ENDLESS: dict[str, tuple[str, dict[str, object]]] = {
     "memory": (HOG, {"memory": "150MB"}),
     "cpu": (BURN, {"cpu_s": 1}),
     "silence": ("sleep 50", {"silence_s": 0.3}),
