@@ -51,14 +51,18 @@ class Limits:
         self._groups: dict[str, Group] = {}
         self._told: set[str] = set()
         self._hit: set[str] = set()
-        self._peak_bytes = 0
+        self._peak_bytes, self._spent_s = 0, 0.0
         self._ncpu = os.cpu_count() or 1
 
     # -- before it runs, and after ------------------------------------------------------------------
 
     def around(self, start: Callable[[Bounds | None], int]) -> int:
-        """Starts the job within them. The groups are made, and on record, before it is."""
+        """Starts the job within them. The groups are made, and on record, before it is; for each start anew."""
+        self._hit, self._told, self._peak_bytes = set(), set(), 0
+        self._remove_groups_left()
         self._make_groups()
+        self._spent_s = 0.0
+        self._spent_s = self._used().get(CPU, 0.0)
         self._record()
         bounds = Bounds(self._rlimits(), sorted({group.processes_file for group in self._groups.values()}))
         try:
@@ -82,6 +86,11 @@ class Limits:
     def close(self) -> None:
         for directory in {group.directory for group in self._groups.values()}:
             cgroup.remove(directory)
+
+    def _remove_groups_left(self) -> None:
+        """Of an earlier start: what they have counted is not this one's."""
+        for directory in {group.directory for group in self._groups.values()}:
+            cgroup.remove(directory, tries=1)
 
     def _make_groups(self) -> None:
         self._groups = cgroup.made(self._job_id, self._given) if self._may_group else {}
@@ -168,6 +177,8 @@ class Limits:
             tree = Tree()
             used |= {kind: tree.used(kind, self._given) for kind in watched}
         self._peak_bytes = max(self._peak_bytes, int(used.get(MEMORY, 0)))
+        if CPU in used:
+            used[CPU] -= self._spent_s
         return used
 
     def _judge(self, kind: str, used: float) -> None:
