@@ -24,17 +24,18 @@ BLOCK_BYTES = 512
 
 def make_room(store: Store, cap_bytes: int) -> None:
     """For one more job; StoreFull if there is none to be made."""
-    with _turn(store) as is_ours:
-        if is_ours and not _is_known_to_fit(store, cap_bytes):
-            _measure(store, cap_bytes)
+    with _turn(f"{store.home}/{SIZE}") as size:
+        if size is not None and not _is_known_to_fit(size, cap_bytes):
+            _measure(store, cap_bytes, size)
 
 
 @contextlib.contextmanager
-def _turn(store: Store) -> Iterator[bool]:
-    """False if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
-    fd = os.open(f"{store.home}/{SIZE}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _turn(path: str) -> Iterator[int | None]:
+    """None if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
     try:
-        yield _locked(fd)
+        yield fd if _locked(fd) else None
     finally:
         os.close(fd)
 
@@ -47,11 +48,9 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _is_known_to_fit(store: Store, cap_bytes: int) -> bool:
-    path = f"{store.home}/{SIZE}"
-    age_s = time.time() - os.stat(path).st_mtime
-    with open(path, "rb") as file:
-        words = file.read(100).split()
+def _is_known_to_fit(size: int, cap_bytes: int) -> bool:
+    age_s = time.time() - os.fstat(size).st_mtime
+    words = os.pread(size, 100, 0).split()
     try:
         size_bytes, good_for_s = int(words[0]), float(words[1])
     except (IndexError, ValueError):
@@ -59,10 +58,9 @@ def _is_known_to_fit(store: Store, cap_bytes: int) -> bool:
     return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
 
 
-def _measure(store: Store, cap_bytes: int) -> None:
+def _measure(store: Store, cap_bytes: int, size: int) -> None:
     began = time.monotonic()
-    known = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended", {})
-    places = list(store.ids())
+    known, places = _known(store), list(store.ids())
     ended: dict[str, int] = {}
     others: dict[str, int] = {}
     for _, job_id in places:
@@ -74,9 +72,18 @@ def _measure(store: Store, cap_bytes: int) -> None:
     total = sum(ended.values()) + sum(others.values())
     if total > cap_bytes:
         total = _remove_oldest(store, places, ended, others, cap_bytes)
-    _write_down(store, total, ended, known, GOOD_FOR_TIMES * (time.monotonic() - began))
+    if ended != known:
+        _write_sizes(store, ended)
+    _write_size(size, total, GOOD_FOR_TIMES * (time.monotonic() - began))
     if sum(others.values()) > cap_bytes:
         raise StoreFull(sum(others.values()), cap_bytes)
+
+
+def _known(store: Store) -> dict[str, int]:
+    ended = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended")
+    if not isinstance(ended, dict) or not all(type(number) is int for number in ended.values()):
+        return {}
+    return ended
 
 
 def _remove_oldest(
@@ -112,11 +119,13 @@ def size_on_disk(directory: str) -> int:
     return size_bytes
 
 
-def _write_down(
-    store: Store, total: int, ended: dict[str, int], known: dict[str, int], good_for_s: float
-) -> None:
-    with contextlib.suppress(OSError):  # a full disk: it is measured again next time
-        if ended != known:
-            jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
-        with open(f"{store.home}/{SIZE}", "wb") as file:  # in place: it is the lock too
-            file.write(b"%d %.6f" % (total, good_for_s))
+def _write_sizes(store: Store, ended: dict[str, int]) -> None:
+    with contextlib.suppress(OSError):  # a full disk: they are measured again next time
+        jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
+
+
+def _write_size(size: int, total: int, good_for_s: float) -> None:
+    """In place: it is the lock too."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(size, 0)
+        os.pwrite(size, b"%d %.6f" % (total, good_for_s), 0)

@@ -111,7 +111,7 @@ def test_a_measure_counts_for_a_while_but_not_above_the_cap(store: Store) -> Non
 
 
 @pytest.mark.parametrize("name", [quota.SIZE, quota.SIZES])
-@pytest.mark.parametrize("torn", [b"", b"{", b"-5", b'{"ended": {}}\n'])
+@pytest.mark.parametrize("torn", [b"", b"{", b"-5", b'{"ended": {}}', b'{"ended": [1]}', b'{"ended": "x"}'])
 def test_what_is_torn_is_measured_again(store: Store, name: str, torn: bytes) -> None:
     made = ended_jobs(store, 4)
     Path(store.home, name).write_bytes(torn)
