@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bgjob.processes import LINUX, read_if_there
+from bgjob.processes import LINUX, pss_bytes, read_if_there
 
 MemoryKind = Literal["pss", "rss"]
 
@@ -139,10 +139,7 @@ def _memory(records: Sequence[_Stat]) -> tuple[int | None, MemoryKind | None]:
 def _pss_bytes(record: _Stat) -> int | None:
     if not record.rss_bytes:
         return 0  # dead: it has no memory to be asked about
-    for line in (read_if_there(f"/proc/{record.pid}/smaps_rollup") or b"").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024
-    return None
+    return pss_bytes(record.pid)
 
 
 def _transferred(pids: Sequence[int]) -> tuple[int | None, int | None]:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
-from bgjob.job import Ended, Job, Lost, Queued, Running, cause_word, signal_name, status_word
+from bgjob.job import Ended, Job, Lost, OverLimit, Queued, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
+from bgjob.terms import LIMIT_TERMS, checked
 
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
@@ -86,6 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         "--backoff", type=float, metavar="S", help="first pause; doubles up to 60 s (default: 1)"
     )
     run.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
+    )
+    run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
     run.set_defaults(act=_run)
@@ -116,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
     mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
     mcp.set_defaults(act=_mcp)
     return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, e.g. memory=2GB")
+    return name, value
 
 
 def _count(text: str) -> int:
@@ -149,6 +165,7 @@ def _run(options: argparse.Namespace) -> int:
             "restart": options.restart,
             "max_restarts": options.max_restarts,
             "backoff_s": options.backoff,
+            **checked(dict(options.limit), LIMIT_TERMS),
         },
     )
     print(job.id)
@@ -189,6 +206,8 @@ def _end(job: Job) -> str:
             return "-"
         case Lost():
             return "lost"
+        case OverLimit(limit=limit):
+            return limit
         case Ended() as end:
             code, number = getattr(end, "code", None), getattr(end, "signal", None)
             if code is not None:

@@ -33,6 +33,7 @@ class Settings:
     max_wait_s: float
     limits: Mapping[str, str]
     groups: Mapping[str, int]
+    max_store_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -300,5 +301,14 @@ SETTINGS = (
         _groups,
         "name=slots with commas between, e.g. `gpu=1,build=2`; slots from 1 to 1000",
         "groups of jobs, and how many of each may run at once",
+    ),
+    Setting(
+        "MCP_BG_MAX_STORE_SIZE",
+        "max_store_bytes",
+        "none",
+        _or_none(_size(MIB, 1024 * TIB)),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
+        "how much room all jobs together may take on disk: the oldest ended ones go first; where running ones alone "
+        "take more, none is started",
     ),
 )

@@ -5,6 +5,7 @@
     ├── InvalidArgument     another argument is not acceptable
     ├── CannotStart         the machine has no room for another job: disk, memory, processes
     ├── JobLimitReached     no free slot
+    ├── StoreFull           the running jobs alone take more room than the store may have
     ├── JobNotFound         no such job
     ├── AlreadyRunning      a job of this name runs, and the caller did not want a second
     ├── NotRunning          the job has ended and takes no input
@@ -46,6 +47,15 @@ class JobLimitReached(BgjobError):
         super().__init__(
             f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached{where}. "
             "Pass queue=true to have it start when a job ends, or kill_job one; "
+            "list_jobs with status=running shows them."
+        )
+
+
+class StoreFull(BgjobError):
+    def __init__(self, running_bytes: int, cap_bytes: int) -> None:
+        super().__init__(
+            f"The job store is full: the jobs that run now take {running_bytes} bytes on disk, and all jobs together "
+            f"may take {cap_bytes} (MCP_BG_MAX_STORE_SIZE). Nothing was run. Wait for a job to end or kill_job one; "
             "list_jobs with status=running shows them."
         )
 

@@ -7,6 +7,7 @@
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     runs.json      the runs before this one   rewritten whole by the shim each time it runs the job again
     outcome.json   how it ended               written once by the shim, after the last byte of output
+    limits.json    how its limits are kept    written by the shim before the child is exec'd, if it has limits
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     ctl            the shim's socket
     log/           the output, see log_format
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 SPEC, SCRIPT, PAPERS = "spec.json", "script", "papers"
-RUN, RUNS, OUTCOME, TERMINAL = "run.json", "runs.json", "outcome.json", "terminal.json"
+RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
+TERMINAL, LIMITS = "terminal.json", "limits.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"

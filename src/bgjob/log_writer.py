@@ -2,7 +2,8 @@
 
 `splice` moves bytes without reading them into memory, so a kill -9 between two instructions cannot
 lose what was read but not written. Bounded: the first segment and the newest bytes stay, what lies
-between is deleted by the segment. A full disk costs output (a gap, counted), never the job.
+between is deleted by the segment; or, if it `keeps_first`, all bytes up to the limit stay, and what
+comes after them is dropped. A full disk costs output (a gap, counted), never the job.
 """
 
 import errno
@@ -19,9 +20,9 @@ DISK_RETRY_S = 1.0
 
 
 class LogWriter:
-    def __init__(self, directory: str, limit_bytes: int) -> None:
+    def __init__(self, directory: str, limit_bytes: int, *, keeps_first: bool = False) -> None:
         self.directory = directory
-        self.limit_bytes = limit_bytes
+        self.limit_bytes, self._keeps_first = limit_bytes, keeps_first
         self.segment_bytes = min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
         self.end = 0
         self.before = {STDOUT: 0, STDERR: 0}  # bytes of each stream so far, dropped ones included
@@ -36,14 +37,14 @@ class LogWriter:
 
     def take(self, source: int, stream: int, most: int = 1 << 30) -> int:
         """Move what is there, at most `most` bytes; 0 at the end of the stream, BlockingIOError if it is dry."""
-        if self._disk_is_full():
+        if self._disk_is_full() or self._is_full():
             return self._drop(source, stream, most)
         try:
             self._label(stream)
         except OSError:
             return self._on_full_disk(source, stream, most)
         try:
-            count = self._move(source, min(most, self._room))
+            count = self._move(source, min(most, self._room, self._left()))
         except BlockingIOError:
             raise
         except OSError:
@@ -51,6 +52,12 @@ class LogWriter:
         self._room -= count
         self._advance(stream, count)
         return count
+
+    def _is_full(self) -> bool:
+        return self._keeps_first and self.end >= self.limit_bytes
+
+    def _left(self) -> int:
+        return self.limit_bytes - self.end if self._keeps_first else self._room
 
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
@@ -91,7 +98,7 @@ class LogWriter:
 
     def _roll(self) -> None:
         self._close()
-        while self._segments[2:] and self._weight() + self.segment_bytes > self.limit_bytes:
+        while self._is_heavy() and self._segments[2:]:
             self._delete(1)  # [0] is the head: the beginning of a log is worth more than its middle
         if not self._segments and not os.path.isdir(self.directory):
             os.mkdir(self.directory, 0o700)  # a silent job has no log
@@ -113,6 +120,9 @@ class LogWriter:
             os.close(self._data)
             self._data = -1
             self._segments.append((self._start, self._weigh(self._start)))
+
+    def _is_heavy(self) -> bool:
+        return not self._keeps_first and self._weight() + self.segment_bytes > self.limit_bytes
 
     def _weight(self) -> int:
         return sum(weight for _, weight in self._segments)

@@ -130,20 +130,28 @@ def _state(pid: int) -> str | None:
 
 def has_execed(pid: int) -> bool:
     """Whether a forked process has become another program, or (a zombie) had; what the kernel cannot tell is a yes."""
-    return not _stat(pid)[FLAGS] & PF_FORKNOEXEC
+    return not stat_of(pid)[FLAGS] & PF_FORKNOEXEC
 
 
 def eldest(pids: list[int]) -> int:
     """Of a job's processes, dead ones too, the one that it was started as: it leads a session, and was there first."""
-    stats = {pid: _stat(pid) for pid in pids}
+    stats = {pid: stat_of(pid) for pid in pids}
     leaders = [pid for pid in pids if stats[pid][SESSION] == pid]
     return min(leaders or pids, key=lambda pid: (stats[pid][START_TICKS], pid))
 
 
-def _stat(pid: int) -> list[int]:
+def stat_of(pid: int) -> list[int]:
     """The numbers of its line in /proc from its parent on; zeros where there is none."""
     line = read_if_there(f"/proc/{pid}/stat")
     return [0, *map(int, line.rpartition(b") ")[2].split()[1:])] if line else [0] * 50
+
+
+def pss_bytes(pid: int) -> int | None:
+    """Its memory, where pages that are shared count by share; None: the kernel does not tell."""
+    for line in (read_if_there(f"/proc/{pid}/smaps_rollup") or b"").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return None
 
 
 def send(pid: int, signal_number: int) -> None:
@@ -154,6 +162,23 @@ def send(pid: int, signal_number: int) -> None:
         os.kill(pid, signal_number)
     except (ProcessLookupError, PermissionError):
         pass  # gone, or it changed its user: there is nothing we could do
+
+
+def send_to_groups_of(pids: set[int], signal_number: int) -> None:
+    """To all of a group at once: none can fork meanwhile. These processes are stopped, so that the groups are ours."""
+    for group in {_group_of(pid) for pid in pids} - {0, 1, os.getpgrp()}:
+        try:
+            os.killpg(group, signal_number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def _group_of(pid: int) -> int:
+    """0 if it is gone."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
 
 
 def marked(job_id: str) -> list[int]:

@@ -34,7 +34,7 @@ from bgjob.job import (
     UnreadableSpec,
     cause_word,
 )
-from bgjob.jobdir import OUTCOME, RUN, RUNS, SPEC, TERMINAL
+from bgjob.jobdir import LIMITS, OUTCOME, RUN, RUNS, SPEC, TERMINAL
 
 Record = Mapping[str, Any]
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
@@ -108,6 +108,24 @@ def read_history(directory: str) -> History:
         for each in known["runs"]
     ]
     return History(known["count"], runs, known["pauses_until"] is not None)
+
+
+def read_limited_by(directory: str) -> dict[str, str]:
+    """Which mechanism keeps each limit of a job; nothing, where that is not on record."""
+    try:
+        record = _understood(jobdir.read_record(f"{directory}/{LIMITS}"))
+        return dict(_values(record, {"limited_by": _are_words})["limited_by"])
+    except Malformed:
+        return {}
+
+
+def read_groups(directory: str) -> list[str]:
+    """The control groups that were made for a job."""
+    try:
+        record = _understood(jobdir.read_record(f"{directory}/{LIMITS}"))
+        return list(_values(record, {"groups": _are_texts})["groups"])
+    except Malformed:
+        return []
 
 
 def run_from(record: Record | None) -> Run | None:
@@ -310,6 +328,10 @@ def _keeps(rules: Mapping[str, Rule]) -> Rule:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
 def _are_limits(value: object) -> bool:

@@ -10,6 +10,7 @@
     cleaned                its mtime says when somebody last cleaned up
     clock, leapt           when the machine was booted, by the clock of that time; when that clock last leapt
     newest                 its mtime is the place of the newest job: the order holds when the clock is set back
+    size, sizes            how large all jobs and each ended one are, see quota
     boot.json              the boot in which somebody last made sure of the index
 
 Any number of processes use one store at once; none of them is needed for it to stay right.
@@ -28,13 +29,21 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import jobdir, processes, queue_dir, slots
+from bgjob import cgroup, jobdir, processes, queue_dir, slots
 from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
 from bgjob.job import History, Job, Lost, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
 from bgjob.queue_dir import QUEUE
-from bgjob.records import read_history, read_resizes, read_spec, read_state, run_from
+from bgjob.records import (
+    read_groups,
+    read_history,
+    read_limited_by,
+    read_resizes,
+    read_spec,
+    read_state,
+    run_from,
+)
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
@@ -147,6 +156,16 @@ class Store:
         """None: it was to run once."""
         return read_history(self.directory(job.id)) if job.spec.restart else None
 
+    def limited_by(self, job_id: str) -> dict[str, str]:
+        """Which mechanism keeps each limit of a job."""
+        with self._readable():
+            return read_limited_by(self.directory(job_id))
+
+    def forget_groups(self, job_id: str) -> None:
+        """The control groups of a job whose shim and guard were killed; of others there are none left."""
+        with self._readable():
+            cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
+
     def load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         if not os.path.isdir(directory):
@@ -235,6 +254,7 @@ class Store:
     def remove(self, place: str, job_id: str) -> None:
         """Out of sight in one step, then in pieces."""
         trash = f"{self.home}/trash/{job_id}"
+        self.forget_groups(job_id)
         with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
             os.rename(self.directory(job_id), trash)
         _remove_tree(trash)
@@ -274,6 +294,11 @@ class Store:
         waiting = map(queue_dir.job_of, queue_dir.entries(self.home))
         specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
         return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
+
+    def is_removable(self, job_id: str) -> bool:
+        """It has ended, nobody writes into it, and it is not a newer version's."""
+        job = self._ended_job(job_id)
+        return job is not None and job.is_understood
 
     def _ended_job(self, job_id: str) -> Job | None:
         with contextlib.suppress(JobNotFound):

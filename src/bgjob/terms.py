@@ -57,6 +57,14 @@ def _word(*words: str) -> Callable[[object], str]:
     return parse
 
 
+def _switch(value: object) -> int:
+    """off: the tree is watched instead, as where no control group can be made."""
+    words: dict[object, int] = {"on": 1, True: 1, "off": 0, False: 0}
+    if value not in words:
+        raise ValueError
+    return words[value]
+
+
 def _label(value: object) -> str:
     if (
         not isinstance(value, str)
@@ -75,6 +83,7 @@ LIMITS: Mapping[str, tuple[str, Term]] = {
     "open_files": ("open_files", Term("a whole number from 8 to 1000000", _whole(8, 1_000_000))),
     "file_size": ("file_bytes", Term(SIZE, _size)),
     "silence_s": ("silence_s", Term("seconds without output, at least 0.1", _seconds(0.1))),
+    "cgroup": ("cgroup", Term("on or off", _switch)),
 }
 OUTPUT: Mapping[str, Term] = {
     "output": Term(SIZE, _size),
@@ -116,6 +125,16 @@ def _value(name: str, value: object, of: Mapping[str, Term]) -> Any:
 def limits_of(terms: Mapping[str, Any]) -> dict[str, float]:
     """As the spec keeps them."""
     return {kept_as: terms[name] for name, (kept_as, _) in LIMITS.items() if name in terms}
+
+
+def limits_shown(limits: Mapping[str, float], stops_at_output: int | None) -> dict[str, float | str]:
+    """As the caller gave them, of what the spec keeps."""
+    shown: dict[str, float | str] = {
+        name: limits[kept_as] for name, (kept_as, _) in LIMITS.items() if kept_as in limits
+    }
+    if "cgroup" in shown:
+        shown["cgroup"] = "on" if shown["cgroup"] else "off"
+    return shown if stops_at_output is None else {**shown, "output": stops_at_output, "on_output": "stop"}
 
 
 def restart_of(terms: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,13 @@ job still waits for one.
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bgjob.api import Jobs, Typed
 from bgjob.errors import NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Exited, Killed, Running, State, TimedOut
+from bgjob.job import Exited, Killed, OverLimit, Running, State, TimedOut
 from bgjob.log_format import STDERR, STDOUT
 from tests.chaos.stage import Violation
 from tests.chaos.tools import PATIENCE_S, wait_until
@@ -206,7 +206,8 @@ def widen(actor: Actor) -> None:
 
 def plays(terminal: bool) -> list[Play]:
     """Each ends by itself, or by what somebody does with it, whoever is killed meanwhile."""
-    ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out, run_again]
+    ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out]
+    ending += [limited, silenced, run_again]
     return [make(terminal) for make in ([*ending, resized] if terminal else ending)]
 
 
@@ -312,6 +313,24 @@ def run_again(terminal: bool) -> Play:
         type_into_each_run,
         "".join(f"run {number}\n{typed[number - 1]}got line {number}\n" for number in (1, 2, 3)),
         options={"pty": terminal, "terms": {"restart": "on-failure", "max_restarts": 2, "backoff_s": 0.01}},
+    )
+
+
+def limited(terminal: bool) -> Play:
+    """Forked, bounded and moved into its groups before it is exec'd; and in the end exactly as any other."""
+    limits = {"memory": "1GB", "processes": 100, "cpu_s": 100, "open_files": 100, "file_size": "1GB"}
+    free = conversation(terminal)
+    return replace(free, name="limits", options={**free.options, "terms": limits})
+
+
+def silenced(terminal: bool) -> Play:
+    return Play(
+        "silence",
+        "sleep 1000 & echo ready; wait",
+        let_it_end,
+        "ready\n",
+        end=OverLimit,
+        options={"pty": terminal, "terms": {"silence_s": 0.3}},
     )
 
 

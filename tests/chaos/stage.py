@@ -22,6 +22,7 @@ from typing import Any, Literal, Self
 
 from bgjob import jobdir, processes
 from bgjob.api import Jobs, open_jobs
+from bgjob.records import read_groups
 from bgjob.spawn import PACKAGE_ROOT
 from tests.chaos.servers import END
 from tests.chaos.tools import PATIENCE_S, Point, Tracer, every_pid, is_stopped, wait_until
@@ -185,6 +186,8 @@ class Scene:
         for job_id in self.job_ids():
             if left := processes.marked(job_id):
                 raise Violation(f"processes are left: {left}")
+            if groups := [name for name in read_groups(f"{self.home}/jobs/{job_id}") if Path(name).exists()]:
+                raise Violation(f"control groups are left: {groups}")
 
     def check_nothing_is_held(self) -> None:
         """Who has been killed closes what it had one by one: it may take a moment."""

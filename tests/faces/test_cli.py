@@ -139,6 +139,31 @@ class TestRun:
     def test_what_cannot_run_is_one_line_of_error(self, cli: Cli, arguments: list[str], word: str) -> None:
         assert_one_line_of_error(cli("run", *arguments), word)
 
+    def test_limits_are_given_by_name_and_ps_names_the_one_that_ended_it(
+        self, cli: Cli, ended: Ended
+    ) -> None:
+        job_id = cli.run(
+            "--limit", "silence_s=0.2", "--limit", "open_files=50", "--name", "mute", "sleep 1000"
+        )
+        assert ended(job_id).limits == {"open_files": 50, "silence_s": 0.2}
+        (line,) = cli("ps", "--limit", "1").stdout.splitlines()[1:]
+        assert line.split()[1:3] == ["killed", "silence"]
+
+    @pytest.mark.parametrize(
+        ("limit", "word"),
+        [
+            ("memory", "is not NAME=VALUE"),
+            ("memory=", "is not NAME=VALUE"),
+            ("memory=lots", "Accepted: a size"),
+            ("colour=red", "Accepted: memory, cpu_s"),
+            ("priority=3", "Unknown option"),
+        ],
+    )
+    def test_a_limit_that_is_none_is_an_error(self, cli: Cli, limit: str, word: str) -> None:
+        refused = cli("run", "--limit", limit, "true")
+        assert refused.returncode in (1, 2)
+        assert (refused.stdout, word in refused.stderr) == ("", True)
+
     def test_the_limit_holds_here_too(self, cli: Cli, tmp_path: Path) -> None:
         lonely = {"BGJOB_HOME": str(tmp_path / "lonely"), "MCP_BG_MAX_JOBS": "1"}
         assert cli("run", "cat", env=lonely).returncode == 0

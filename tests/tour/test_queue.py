@@ -614,8 +614,9 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
             os.kill(pid, number)
     if killed == "shim":
         wait_until(is_on_the_way, "its guard has taken over")
-        with open(room, "rb"):  # noqa: PTH123
+        with room.open("rb") as reserved:
             room.unlink()
+            reserved.read()  # until the shim has written it: it must not find nobody there
         (end,) = ends(one, job_id)
         assert (getattr(end, "code", None), diary.words()) == (3, ["ran"])
     ends(one, behind)

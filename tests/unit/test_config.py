@@ -31,6 +31,8 @@ VALUES = [
     ("MCP_BG_KEEP_DAYS", "0", 0.0),
     ("MCP_BG_KEEP_DAYS", "1.5", 1.5),
     ("MCP_BG_KEEP_JOBS", "0", 0),
+    ("MCP_BG_MAX_STORE_SIZE", "none", None),
+    ("MCP_BG_MAX_STORE_SIZE", "2GB", 2 * 1024**3),
 ]
 
 NOT_NUMBERS = [
@@ -54,6 +56,7 @@ NUMERIC = [row.variable for row in SETTINGS if row.field not in ("working_dir", 
 
 BAD_VALUES = [
     *((variable, text) for variable in NUMERIC for text in NOT_NUMBERS),
+    ("MCP_BG_MAX_STORE_SIZE", "1023KB"),
     ("MCP_BG_MAX_JOBS", "0"),
     ("MCP_BG_MAX_JOBS", "1001"),
     ("MCP_BG_MAX_JOBS", "2.5"),
@@ -115,6 +118,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         max_wait_s=45.0,
         limits={},
         groups={},
+        max_store_bytes=None,
     )
 
 

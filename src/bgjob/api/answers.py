@@ -112,6 +112,10 @@ class Look:
     """None: it is not queued."""
     history: History | None = None
     """Of a job with a restart policy."""
+    limits: Mapping[str, float | str] | None = None
+    """What it may use, as it was asked for; None: it has no limits."""
+    limited_by: Mapping[str, str] | None = None
+    """What sees to each of them: cgroup, rlimit, watched."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
-from bgjob import activity, processes, queue_dir, waiting
+from bgjob import activity, processes, queue_dir, terms, waiting
 from bgjob.api.answers import InputWord, Look, Page, Place
 from bgjob.api.door import Door
 from bgjob.api.silence import idle_s, ran_s
@@ -23,6 +24,11 @@ LISTED_BYTES = 150  # of a job in a list, beside its name and command
 LAST_WORDS_BYTES = 4000
 
 
+class Limited(TypedDict, total=False):
+    limits: Mapping[str, float | str]
+    limited_by: Mapping[str, str]
+
+
 class Looking(Door):
     def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
@@ -34,10 +40,11 @@ class Looking(Door):
                 len(self._processes(job)),
                 hint=self._hint(job),
                 history=self._store.history(job),
+                **self._limits(job),
             )
         if isinstance(job.state, Queued):
             self._see_to_the_queue()
-            return Look(job, 0, 0, place=self._place(job))
+            return Look(job, 0, 0, place=self._place(job), **self._limits(job))
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
         output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
@@ -51,7 +58,13 @@ class Looking(Door):
             ran_s=ran_s(job),
             idle_s=idle_s(job, written_at),
             history=self._store.history(job),
+            **self._limits(job),
         )
+
+    def _limits(self, job: Job) -> Limited:
+        stops_at = job.spec.max_output_bytes if job.spec.on_output_limit == "stop" else None
+        limits = terms.limits_shown(job.spec.limits, stops_at)
+        return Limited(limits=limits, limited_by=self._store.limited_by(job.id)) if limits else Limited()
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:
         self._clean()

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import event_log, policy, queue_dir, terms
+from bgjob import event_log, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, NeverStarted, Queued, Running, Spec
@@ -51,6 +51,7 @@ class Starting(Looking):
         environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
+            self._make_room()
             return self._begin(
                 spec, environment, priority=self._terms(options.get("terms")).get("priority", 0)
             )
@@ -81,6 +82,10 @@ class Starting(Looking):
             with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
                 self._store.make_durable(new)
         return Job(spec, Queued(None), None)
+
+    def _make_room(self) -> None:
+        if self._settings.max_store_bytes is not None:
+            quota.make_room(self._store, self._settings.max_store_bytes)
 
     def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
         name, timeout_s = options.get("name"), options.get("timeout_s")

@@ -168,6 +168,7 @@ class Steering(Reading, Queueing):
     def _kill_without_shim(self, job: Job, was_running: bool) -> Kill:
         """It has ended, perhaps while we asked for it; or nobody watches it, and what is left of it must go."""
         left = processes.kill_marked(job.id) if isinstance(job.state, Lost) else 0
+        self._store.forget_groups(job.id)
         is_ours = left or (was_running and isinstance(job.state, Killed))
         return Kill("killed" if is_ours else "already_terminated", left, job)
 

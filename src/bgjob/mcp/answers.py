@@ -20,6 +20,7 @@ from bgjob.job import (
     Killed,
     Lost,
     NeverStarted,
+    OverLimit,
     PastRun,
     Queued,
     Running,
@@ -79,6 +80,7 @@ class Started:
     reused: Annotated[bool | None, Rare] = None
     cause: Annotated[CauseWord | None, Rare] = None
     reason: Text = None
+    limit: Text = None
     exit_code: int | None = None
     signal: Text = None
     stdout: str | None = None
@@ -102,6 +104,7 @@ class Started:
             reused=ran.reused or None,
             cause=cause_word(state),
             reason=ran.place.reason if ran.place else _reason(state),
+            limit=_limit(state),
             exit_code=_exit_code(state),
             signal=_signal(state),
             hint=waited.look.hint if waited else None,
@@ -123,6 +126,8 @@ class Status:
     cause: str | None = None
     signal: str | None = None
     reason: Text = None
+    limit: Text = None
+    peak_memory_bytes: Count = None
     ended: Text = None
     duration_s: float | None = None
     pid: Count = None
@@ -133,6 +138,8 @@ class Status:
     hint: Text = None
     restarts: Count = None
     runs: Annotated[list[dict[str, Any]] | None, Rare] = None
+    limits: Annotated[dict[str, Any] | None, Rare] = None
+    limited_by: Annotated[dict[str, str] | None, Rare] = None
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
@@ -151,6 +158,8 @@ class Status:
             cause=cause_word(state),
             signal=_signal(state),
             reason=look.place.reason if look.place else _reason(state),
+            limit=_limit(state),
+            peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
             duration_s=_duration_s(look),
             # of a running job only: later the number may be somebody else's
@@ -162,6 +171,8 @@ class Status:
             hint=look.hint,
             restarts=look.history.restarts if look.history else None,
             runs=_runs(look.history) if look.history else None,
+            limits=dict(look.limits) if look.limits else None,
+            limited_by=dict(look.limited_by) if look.limited_by else None,
             activity=asdict(look.activity) if look.activity else None,
         )
 
@@ -225,6 +236,7 @@ class WaitedFor(Printed):
     match: str | None = None
     exit_code: int | None = None
     cause: Annotated[CauseWord | None, Rare] = None
+    limit: Text = None
     signal: Text = None
     prompt: Text = None
     hint: Text = None
@@ -239,6 +251,7 @@ class WaitedFor(Printed):
             match=met.detail if met else None,
             exit_code=_exit_code(look.job.state),
             cause=cause_word(look.job.state),
+            limit=_limit(look.job.state),
             signal=_signal(look.job.state),
             prompt=look.prompt,
             hint=look.hint,
@@ -344,7 +357,7 @@ def _run(run: PastRun) -> dict[str, Any]:
 
 def _exit_code(state: State) -> int | None:
     match state:
-        case Exited(code=code) | Killed(code=code) | TimedOut(code=code):
+        case Exited(code=code) | Killed(code=code) | TimedOut(code=code) | OverLimit(code=code):
             return code
         case _:
             return None
@@ -354,8 +367,14 @@ def _signal(state: State) -> str | None:
     match state:
         case Signaled(signal=int(number)) | Killed(signal=int(number)) | TimedOut(signal=int(number)):
             return signal_name(number)
+        case OverLimit(signal=int(number)):
+            return signal_name(number)
         case _:
             return None
+
+
+def _limit(state: State) -> str | None:
+    return state.limit if isinstance(state, OverLimit) else None
 
 
 def _reason(state: State) -> str | None:

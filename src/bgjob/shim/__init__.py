@@ -8,7 +8,9 @@ standard library only: they are forked from a zygote, or started fresh, once per
     duty        begins a job, or takes one over
     estate      all that is held for a job, and the will by which the guard comes to hold it too
     supervise   one job, from its start to its outcome
+    limits      what it may use, and its end when it uses more
     child       the process that is the job
+    confined    the same, bounded before it is exec'd
     pump        its output, into the log
     feed        its stdin, from whoever steers
     stop        ending it, and all it started

@@ -17,6 +17,7 @@ from bgjob import jobdir, processes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bgjob.jobdir import Record
+    from bgjob.shim.confined import Bounds
 
 TERMINAL_TYPE = "xterm-256color"
 OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
@@ -68,7 +69,14 @@ def open_ends(spec: Record) -> tuple[Ends, Doors]:
     return Ends([terminal, relay, entry], True), Doors([theirs], os.ttyname(theirs))
 
 
-def start(spec: Record, script: str | None, environment: dict[str, str], umask: int, doors: Doors) -> int:
+def start(
+    spec: Record,
+    script: str | None,
+    environment: dict[str, str],
+    umask: int,
+    doors: Doors,
+    bounds: Bounds | None = None,
+) -> int:
     """The pid, once the exec has succeeded; OSError says why it has not."""
     if spec.get("pty"):
         environment.setdefault("TERM", TERMINAL_TYPE)
@@ -77,6 +85,10 @@ def start(spec: Record, script: str | None, environment: dict[str, str], umask: 
     ours = os.umask(umask)
     try:
         os.chdir(spec["cwd"])
+        if bounds:
+            from bgjob.shim import confined  # few jobs are
+
+            return confined.spawn(arguments, environment, doors.actions(), bounds)
         return os.posix_spawn(
             arguments[0],
             arguments,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from bgjob.jobdir import Record
+    from bgjob.shim.confined import Bounds
 
     Found = TypeVar("Found")
 
@@ -88,14 +89,14 @@ def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -
     _see_to_the_end(supervisor)
 
 
-def _spawner(spec: Record, given: Given, umask: int) -> Callable[[Doors], int]:
+def _spawner(spec: Record, given: Given, umask: int) -> Callable[[Doors, Bounds | None], int]:
     """Starts the job's process: once, or again and again."""
 
-    def spawn(doors: Doors) -> int:
+    def spawn(doors: Doors, bounds: Bounds | None) -> int:
         script = os.path.abspath(jobdir.SCRIPT) if os.path.exists(jobdir.SCRIPT) else None
         environment = _papers(given.papers)[1]
         environment[processes.JOB_ID_VARIABLE] = spec["id"]
-        pid = child.start(spec, script, environment, umask, doors)
+        pid = child.start(spec, script, environment, umask, doors, bounds)
         environment.clear()
         if not _runs_again(spec):
             _forget_papers(given)
@@ -111,7 +112,7 @@ def _runs_again(spec: Record) -> bool:
 def _resume_pause(
     spec: Record,
     estate: Estate,
-    spawn: Callable[[Doors], int],
+    spawn: Callable[[Doors, Bounds | None], int],
     pause: tuple[int, float, float],
     stopping: tuple[str, int, float] | None,
 ) -> None:
@@ -121,7 +122,11 @@ def _resume_pause(
 
 
 def _resume(
-    legacy: Legacy, spec: Record, estate: Estate, spawn: Callable[[Doors], int], outcome: Record | None
+    legacy: Legacy,
+    spec: Record,
+    estate: Estate,
+    spawn: Callable[[Doors, Bounds | None], int],
+    outcome: Record | None,
 ) -> None:
     started = legacy.started()
     if started is None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 F_SETPIPE_SZ = 1031
 PIPE_BYTES, BUSY_PIPE_BYTES = 1 << 16, 1 << 20  # a user has 64 MiB for all pipes: only busy ones are enlarged
 FAIR_SHARE_BYTES = 4 << 20
+FLOOD_BYTES, FLOOD_TIMES, FLOOD_SHARE_BYTES = 2 << 30, 8, 1 << 19
+FLOOD_BYTES_PER_S = 128 << 20
 IDLE_S = 2.0
 DRAIN_TRIES = 100
 
@@ -100,14 +102,15 @@ class Pump:
         if moved := self._drain_terminal(relay):
             self.last_output_at = time.monotonic()
             self._on_output()
+            self._rest_from_flood(moved)
         if relay.has_ended and not moved:
             self.close()
 
     def _on_event(self, fd: int, event: int) -> None:
         if not event & READABLE:
             return self._close(fd)  # a hang-up, and nothing left to read
-        moved = 0
-        while 0 <= moved < FAIR_SHARE_BYTES and (count := self._take(fd, FAIR_SHARE_BYTES)) > 0:
+        moved, share = 0, FLOOD_SHARE_BYTES if self._is_flood() else FAIR_SHARE_BYTES
+        while 0 <= moved < share and (count := self._take(fd, share)) > 0:
             moved += count
             if count < PIPE_BYTES:
                 break
@@ -129,6 +132,15 @@ class Pump:
         nap_s = self._pace.nap_s(fd, moved > self._capacity[fd] // 2, self.last_output_at)
         if nap_s:
             time.sleep(nap_s)
+        self._rest_from_flood(moved)
+
+    def _rest_from_flood(self, moved: int) -> None:
+        """Nobody will read the most of it, and others need the machine: four `yes` would take all of two cores."""
+        if self._is_flood():
+            time.sleep(min(moved, FLOOD_SHARE_BYTES) / FLOOD_BYTES_PER_S)
+
+    def _is_flood(self) -> bool:
+        return self._log.end > max(FLOOD_BYTES, FLOOD_TIMES * self._log.limit_bytes)
 
     def _close(self, fd: int) -> None:
         self._loop.forget(fd)

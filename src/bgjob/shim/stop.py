@@ -24,12 +24,17 @@ class Stop:
 
     def begin(self, signal_number: int, grace_s: float) -> None:
         """A second request may shorten the grace of the first, never lengthen it."""
+        if signal_number == signal.SIGKILL:
+            return self._strike()
         tree = processes.descendants(os.getpid())
-        self._processes = max(self._processes, len(processes.alive(tree)))
+        self._count(tree)
         for pid in tree:
             processes.send(pid, signal_number)
             processes.send(pid, signal.SIGCONT)  # a stopped process hears nothing but SIGKILL
         self._strike_in(grace_s)
+
+    def _count(self, tree: list[int]) -> None:
+        self._processes = max(self._processes, len(processes.alive(tree)))
 
     def tell_when_done(self, visitor: Visitor, was_running: bool) -> None:
         self._visitors.append((visitor, was_running))
@@ -65,8 +70,12 @@ class Stop:
         while new := set(processes.descendants(os.getpid())) - frozen:
             for pid in new:
                 processes.send(pid, signal.SIGSTOP)
+            processes.send_to_groups_of(new, signal.SIGSTOP)  # a fork bomb outruns whoever goes one by one
             frozen |= new
+        self._count(list(frozen))
         for pid in frozen:
             processes.send(pid, signal.SIGKILL)
+        if self._strike_timer:
+            self._strike_timer.cancel()
         self._strike_timer = None
         self._strike_in(STRIKE_AGAIN_S)

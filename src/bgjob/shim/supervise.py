@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
     from bgjob.jobdir import Record
     from bgjob.shim.child import Doors
+    from bgjob.shim.confined import Bounds
     from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.limits import Limits
     from bgjob.shim.loop import Timer
 
-    Spawn = Callable[[Doors], int]
+    Spawn = Callable[[Doors, Bounds | None], int]
 
 HOME = "../.."
 RETRY_S = 0.2
@@ -57,7 +59,9 @@ class Supervisor:
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
         self._loop = Loop()
-        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
+        self._limits = self._limits_of(spec)
+        stops = spec.get("on_output_limit") == "stop"
+        self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
         self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
@@ -72,11 +76,23 @@ class Supervisor:
     def start(self, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
-        self._pid = self._spawn(doors)
+        self._pid = self._started(doors)
         self.started = time.monotonic()
         self._restarts.begin(self._log.end)
         self._watch_child()
         return self._pid
+
+    def _started(self, doors: Doors) -> int:
+        if self._limits is None:
+            return self._spawn(doors, None)
+        return self._limits.around(lambda bounds: self._spawn(doors, bounds))
+
+    def _limits_of(self, spec: Record) -> Limits | None:
+        if not spec.get("limits") and spec.get("on_output_limit", "drop_oldest") == "drop_oldest":
+            return None
+        from bgjob.shim.limits import Limits  # few jobs have some
+
+        return Limits(spec, self._loop, self._end_by)
 
     def resume(
         self, pid: int, started: float, outcome: Record | None, stopping: tuple[str, int, float] | None
@@ -89,6 +105,8 @@ class Supervisor:
         self._pump.drain()  # what is between terminal and log would wake nobody
         if stopping:
             self._resume_stop(*stopping)
+        if self._limits:
+            self._limits.resume(self._stop_cause)
         if outcome:
             self._announce()  # who waited at the old shim has gone; the slot and the disk may not know yet
 
@@ -119,13 +137,20 @@ class Supervisor:
         """Until nothing of the job is left. False: jobs wait in the queue, and nobody is there to start them."""
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
+        if self._limits:
+            self._limits.watch(lambda: self._pump.last_output_at, self._is_running)
         self._reap()
         while not self._is_over():
             self._loop.turn()
         self._pump.drain()
         self._stop.done()
+        if self._limits:
+            self._limits.close()
         self._leave()
         return queue_dir.has_drainer(HOME) or not queue_dir.entries(HOME)
+
+    def _is_running(self) -> bool:
+        return self._outcome is None and self._pause is None
 
     def _reserve_outcome(self) -> None:
         try:
@@ -201,6 +226,8 @@ class Supervisor:
     # -- what happens -------------------------------------------------------------------------------
 
     def _on_output(self) -> None:
+        if self._limits:
+            self._limits.on_output(self._log.end)
         for waiter in self._waiters[:]:
             self._consider(waiter)
 
@@ -241,7 +268,7 @@ class Supervisor:
 
     def _record(self, dead: child.Death) -> bool:
         """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
-        if self._outcome is None and self._stop_cause is None and self._restarts.wanted_after(dead):
+        if self._outcome is None and self._is_to_run_again(dead):
             self._begin_pause(dead)
         elif self._outcome is None and not self._write_outcome(dead):
             self._retry_in(RETRY_S)
@@ -256,9 +283,10 @@ class Supervisor:
 
     def _write_outcome(self, dead: child.Death) -> bool:
         self._pump.drain()
+        cause, _, limit = self._cause(dead).partition(":")
         outcome = {
             "format": jobdir.FORMAT_VERSION,
-            "cause": self._stop_cause or ("exited" if dead.signal is None else "signaled"),
+            "cause": cause,
             "exit_code": dead.exit_code,
             "signal": dead.signal,
             "ended_at": time.time(),
@@ -267,6 +295,8 @@ class Supervisor:
             "stdout_bytes": self._log.before[STDOUT],
             "stderr_bytes": self._log.before[STDERR],
         }
+        if limit and self._limits:
+            outcome |= {"limit": limit, "peak_memory_bytes": self._limits.peak_memory_bytes()}
         try:
             jobdir.write_record(jobdir.OUTCOME, outcome)
         except FileNotFoundError:
@@ -276,6 +306,11 @@ class Supervisor:
         self._outcome = outcome
         self._announce()
         return True
+
+    def _cause(self, dead: child.Death) -> str:
+        """Why it has ended; what a limit did has its name behind a colon."""
+        by_kernel = self._limits.verdict(dead) if self._limits and not self._stop_cause else None
+        return self._stop_cause or by_kernel or ("exited" if dead.signal is None else "signaled")
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
@@ -290,6 +325,10 @@ class Supervisor:
             pass  # the machine's trouble, and not the job's
 
     # -- once more ----------------------------------------------------------------------------------
+
+    def _is_to_run_again(self, dead: child.Death) -> bool:
+        """Not what was ended by us or by its limits: it would only come to that again."""
+        return self._restarts.wanted_after(dead) and self._cause(dead) in ("exited", "signaled")
 
     def _begin_pause(self, dead: child.Death) -> None:
         """What the run has left behind goes first: it may hold what the next one needs."""
@@ -344,7 +383,7 @@ class Supervisor:
         self._pump.add(ends)
         self.stdin = Stdin(self._loop, ends, self.will, self._settled_log_end)
         self.will.new_ends(ends)
-        self._pid = self._spawn(doors)
+        self._pid = self._started(doors)
         self._pause, self._childless = None, False
         self._restarts.begin(self._log.end)
         self.record_run(child.run_record(self._pid, time.time()))

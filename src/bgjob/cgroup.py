@@ -1,0 +1,234 @@
+"""A job's control groups: where one can be made, made, asked and removed. Version 2, or version 1's hierarchies.
+
+Each limit belongs to a controller, and a controller to one hierarchy: of version 1 where it has one of its own, else
+of version 2. In version 1 the group is made below our own. In version 2 a group that has processes cannot hand out
+controllers, so it is made in the nearest one above that does; but a group with a limit on memory is never left that
+way, and one on processes is taken along. The shim imports this module: it stays within the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Tops = Mapping[str, tuple[str, str]]
+    """By controller ("": version 2): the top of its hierarchy as we see it, and our own group in it."""
+
+MEMORY, PROCESSES, CPU = "memory_bytes", "processes", "cpu_s"
+CONTROLLERS = {MEMORY: "memory", PROCESSES: "pids", CPU: "cpuacct"}
+PREFIX = "bgjob-"
+NANOSECONDS, MICROSECONDS = 1e9, 1e6
+TRIES, TRY_AGAIN_S = 50, 0.002
+
+
+class Group:
+    """One directory."""
+
+    def __init__(self, directory: str, version: int) -> None:
+        self.directory, self._version = directory, version
+
+    @property
+    def processes_file(self) -> str:
+        """Whoever writes "0" into it is moved here."""
+        return f"{self.directory}/cgroup.procs"
+
+    def limit(self, kind: str, most: float) -> None:
+        if kind == MEMORY:
+            self._limit_memory(int(most))
+        elif kind == PROCESSES:
+            _write(f"{self.directory}/pids.max", int(most))
+
+    def used(self, kind: str) -> float:
+        """Memory without what the kernel would give back at once; tasks; seconds of CPU."""
+        if kind == MEMORY:
+            name = "memory.usage_in_bytes" if self._version == 1 else "memory.current"
+            cache = "total_inactive_file" if self._version == 1 else "inactive_file"
+            return max(0, self._number(name) - self._entry("memory.stat", cache))
+        if kind == PROCESSES:
+            return self._number("pids.current")
+        if self._version == 1:
+            return self._number("cpuacct.usage") / NANOSECONDS
+        return self._entry("cpu.stat", "usage_usec") / MICROSECONDS
+
+    def refusals(self, kind: str) -> int:
+        """How often the kernel has killed for want of memory, or refused another process."""
+        if kind == MEMORY:
+            return self._entry("memory.oom_control" if self._version == 1 else "memory.events", "oom_kill")
+        return self._entry("pids.events", "max") if kind == PROCESSES else 0
+
+    def peak_memory_bytes(self) -> int | None:
+        return (
+            self._number("memory.max_usage_in_bytes" if self._version == 1 else "memory.peak") or None
+        )  # a kernel before 5.19 does not tell
+
+    def _limit_memory(self, most: int) -> None:
+        if self._version == 1:
+            _write(f"{self.directory}/memory.limit_in_bytes", most)
+            _write_if_there(f"{self.directory}/memory.memsw.limit_in_bytes", most)
+        else:
+            _write(f"{self.directory}/memory.max", most)
+            _write_if_there(f"{self.directory}/memory.swap.max", 0)
+            _write_if_there(f"{self.directory}/memory.oom.group", 1)
+
+    def _number(self, name: str) -> int:
+        text = _read(f"{self.directory}/{name}").strip()
+        return int(text) if text.isdigit() else 0
+
+    def _entry(self, name: str, key: str) -> int:
+        for line in _read(f"{self.directory}/{name}").splitlines():
+            word, _, number = line.partition(" ")
+            if word == key:
+                return int(number)
+        return 0
+
+
+def made(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
+    """The group that sees to each of these limits, as far as the system lets us; again, the same ones."""
+    tops = find_tops() if tops is None else tops
+    wanted = [kind for kind in CONTROLLERS if kind in limits]
+    in_one = {kind: limits[kind] for kind in wanted if CONTROLLERS[kind] not in tops}
+    groups = _in_version_2(job_id, in_one, tops[""]) if in_one and "" in tops else {}
+    for kind in wanted:
+        if kind not in in_one:
+            directory = f"{tops[CONTROLLERS[kind]][1]}/{PREFIX}{job_id}"
+            groups |= _make(Group(directory, 1), {kind: limits[kind]})
+    return groups
+
+
+def _in_version_2(job_id: str, limits: Mapping[str, float], top: tuple[str, str]) -> dict[str, Group]:
+    """All in one group; failing that, as much as there is a place for."""
+    for kinds in (list(limits), [MEMORY, CPU], [PROCESSES, CPU]):
+        some = {kind: limits[kind] for kind in kinds if kind in limits}
+        place = _place(*top, {CONTROLLERS[kind] for kind in some if kind != CPU}) if some else None
+        if place is not None:
+            directory, most_processes = place
+            bounded = dict(some)
+            if most_processes is not None:
+                bounded[PROCESSES] = min(most_processes, limits.get(PROCESSES, most_processes))
+            groups = _make(Group(f"{directory}/{PREFIX}{job_id}", 2), bounded)
+            return {kind: group for kind, group in groups.items() if kind in some}
+    return {}
+
+
+def _place(top: str, here: str, controllers: set[str]) -> tuple[str, int | None] | None:
+    """Where a group with these controllers can be made, and how many processes we must not be more than there."""
+    most_processes: int | None = None
+    while not (controllers <= _handed_out(here) and os.access(here, os.W_OK)):
+        if here == top or _is_a_number(_read(f"{here}/memory.max")):
+            return None
+        if _is_a_number(bound := _read(f"{here}/pids.max")):
+            most_processes = min(int(bound), most_processes or int(bound))
+        here = os.path.dirname(here)
+    if most_processes is not None and "pids" not in _handed_out(here):
+        return None
+    return here, most_processes
+
+
+def _handed_out(directory: str) -> set[str]:
+    return set(_read(f"{directory}/cgroup.subtree_control").split())
+
+
+def _make(group: Group, limits: Mapping[str, float]) -> dict[str, Group]:
+    try:
+        try:
+            os.mkdir(group.directory)
+        except FileExistsError:
+            pass  # by the shim before us
+        for kind, most in limits.items():
+            group.limit(kind, most)
+    except OSError:
+        remove(group.directory, tries=1)
+        return {}
+    return dict.fromkeys(limits, group)
+
+
+def remove(directory: str, tries: int = TRIES) -> None:
+    """The kernel takes a moment to see that the last process is gone. One that still has some stays."""
+    for _ in range(tries):
+        try:
+            return os.rmdir(directory)
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(TRY_AGAIN_S)
+
+
+def remove_left(directories: object, job_id: str) -> None:
+    """What a record says is left of a job: only what is a group, and its."""
+    for directory in directories if isinstance(directories, list) else ():
+        is_its = isinstance(directory, str) and os.path.basename(directory) == f"{PREFIX}{job_id}"
+        if is_its and os.path.exists(f"{directory}/cgroup.procs"):
+            remove(directory)
+
+
+# -- where we are -----------------------------------------------------------------------------------
+
+
+def find_tops() -> Tops:
+    return tops_of(_read("/proc/self/mountinfo"), _read("/proc/self/cgroup"))
+
+
+def tops_of(mounts: str, own: str) -> Tops:
+    """Of what the kernel says about our mounts and groups."""
+    paths = {name: path for name, path in map(_membership, own.splitlines()) for name in name.split(",")}
+    found: dict[str, tuple[str, str]] = {}
+    for line in mounts.splitlines():
+        fields, _, system = line.partition(" - ")
+        root, point = fields.split()[3:5]
+        kind, _, options = [*system.split(), "", "", ""][:3]
+        names = [""] if kind == "cgroup2" else options.split(",") if kind == "cgroup" else []
+        for name in names:
+            if name in paths and (here := _within(root, paths[name])) is not None:
+                found.setdefault(name, (point, f"{point}{here}".rstrip("/")))
+    return found
+
+
+def _membership(line: str) -> tuple[str, str]:
+    _, names, path = line.split(":", 2)
+    return names, path
+
+
+def _within(root: str, path: str) -> str | None:
+    """A path as seen by a mount that shows a part of the hierarchy only."""
+    root = root.rstrip("/")
+    return path[len(root) :] if path == root or path.startswith(f"{root}/") else None
+
+
+def _is_a_number(text: str) -> bool:
+    return text.strip().isdigit()
+
+
+def _write(path: str, number: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, b"%d" % number)
+    finally:
+        os.close(fd)
+
+
+def _write_if_there(path: str, number: int) -> None:
+    try:
+        _write(path, number)
+    except OSError:
+        pass  # an older kernel, or one without accounting of swap
+
+
+def _read(path: str) -> str:
+    """Empty where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        data = b""
+        while part := os.read(fd, 1 << 16):
+            data += part
+        return data.decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)

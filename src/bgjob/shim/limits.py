@@ -1,0 +1,283 @@
+"""What a job may use, and its end when it uses more.
+
+    memory, processes, cpu      by the kernel's groups where one can be made, else by looking at the tree
+    open files, file size       by the kernel, per process; so is CPU time, in case nobody looks
+    output, silence             by the shim, which sees all of it
+
+`limits.json` tells readers which of these is at work. Only a shim whose job has limits imports this module.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+
+from bgjob import cgroup, event_log, jobdir, processes
+from bgjob.cgroup import CPU, MEMORY, PROCESSES
+from bgjob.shim.confined import Bounds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bgjob.cgroup import Group
+    from bgjob.jobdir import Record
+    from bgjob.shim.child import Death
+    from bgjob.shim.loop import Loop
+
+    EndBy = Callable[[str, int, float], None]
+
+EVENTS = "../../events"  # from the job's directory, where a shim runs
+GRACE_S = 5.0
+OPEN_FILES, FILE_SIZE, SILENCE = "open_files", "file_bytes", "silence_s"
+NAMES = {MEMORY: "memory", FILE_SIZE: "file_size"}  # as a caller says them, where the spec does not
+WORDS = {MEMORY: "memory", PROCESSES: "processes", CPU: "cpu"}  # as the outcome says them
+NEAR = 0.8
+LOOK_MIN_S, LOOK_NEAR_S, WATCHED_S, LOOK_MAX_S = 0.02, 0.1, 0.25, 1.0
+SHARE_OF_TIME = 20  # looking takes at most so small a part of the time
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CPU_TICKS, WAITED_TICKS, TASKS, PAGES = slice(11, 15), slice(13, 15), 17, 21  # places in /proc/<pid>/stat
+
+
+class Limits:
+    def __init__(self, spec: Record, loop: Loop, end_by: EndBy) -> None:
+        self._job_id, self._loop, self._end_by = spec["id"], loop, end_by
+        self._given = {kind: most for kind, most in spec.get("limits", {}).items() if kind != "cgroup"}
+        self._may_group = bool(spec.get("limits", {}).get("cgroup", 1))
+        self._most_output = spec["max_output_bytes"] if stops_at_output_limit(spec) else None
+        self._groups: dict[str, Group] = {}
+        self._told: set[str] = set()
+        self._hit: set[str] = set()
+        self._peak_bytes, self._spent_s = 0, 0.0
+        self._ncpu = os.cpu_count() or 1
+
+    # -- before it runs, and after ------------------------------------------------------------------
+
+    def around(self, start: Callable[[Bounds | None], int]) -> int:
+        """Starts the job within them. The groups are made, and on record, before it is; for each start anew."""
+        self._hit, self._told, self._peak_bytes = set(), set(), 0
+        self._remove_groups_left()
+        self._make_groups()
+        self._spent_s = 0.0
+        self._spent_s = self._used().get(CPU, 0.0)
+        self._record()
+        bounds = Bounds(self._rlimits(), sorted({group.processes_file for group in self._groups.values()}))
+        try:
+            pid = start(bounds if bounds.rlimits or bounds.join else None)
+        except (OSError, ValueError):
+            self.close()
+            raise
+        if bounds.not_joined:  # where it could not be moved into its group, we look ourselves
+            self._keep_groups(lambda _, group: group.processes_file not in bounds.not_joined)
+            self._record()
+        return pid
+
+    def resume(self, cause: str | None) -> None:
+        """As a killed shim left it. Without its record the groups count: they were made before the job."""
+        self._hit.add((cause or "").partition(":")[2])
+        self._make_groups()
+        record = jobdir.read_record(jobdir.LIMITS) or {}
+        by = record.get("limited_by", {})
+        self._keep_groups(lambda kind, _: "cgroup" in by.get(NAMES.get(kind, kind), "cgroup"))
+
+    def close(self) -> None:
+        for directory in {group.directory for group in self._groups.values()}:
+            cgroup.remove(directory)
+
+    def _remove_groups_left(self) -> None:
+        """Of an earlier start: what they have counted is not this one's."""
+        for directory in {group.directory for group in self._groups.values()}:
+            cgroup.remove(directory, tries=1)
+
+    def _make_groups(self) -> None:
+        self._groups = cgroup.made(self._job_id, self._given) if self._may_group else {}
+
+    def _keep_groups(self, is_kept: Callable[[str, Group], bool]) -> None:
+        kept = {kind: group for kind, group in self._groups.items() if is_kept(kind, group)}
+        for directory in {g.directory for g in self._groups.values()} - {g.directory for g in kept.values()}:
+            cgroup.remove(directory, tries=1)
+        self._groups = kept
+
+    def _rlimits(self) -> list[tuple[str, int, int]]:
+        """CPU time is that of one process, and ends it only if nobody of ours does."""
+        asked = []
+        if (files := self._given.get(OPEN_FILES)) is not None:
+            asked.append(("RLIMIT_NOFILE", int(files), int(files)))
+        if (size_bytes := self._given.get(FILE_SIZE)) is not None:
+            asked.append(("RLIMIT_FSIZE", int(size_bytes), int(size_bytes)))
+        if (cpu_s := self._given.get(CPU)) is not None:
+            soft_s = math.ceil(cpu_s) + 1
+            asked.append(("RLIMIT_CPU", soft_s, soft_s + int(GRACE_S)))
+        return asked
+
+    def _record(self) -> None:
+        directories = sorted({group.directory for group in self._groups.values()})
+        record = {
+            "format": jobdir.FORMAT_VERSION,
+            "limited_by": self._limited_by(),
+            "groups": directories,
+        }
+        try:
+            jobdir.write_record(jobdir.LIMITS, record)
+        except OSError:
+            pass  # a full disk: the limits hold all the same
+
+    def _limited_by(self) -> dict[str, str]:
+        by = {NAMES.get(kind, kind): self._mechanism(kind) for kind in self._given}
+        return by if self._most_output is None else {**by, "output": "watched"}
+
+    def _mechanism(self, kind: str) -> str:
+        if kind in (OPEN_FILES, FILE_SIZE):
+            return "rlimit"
+        watched = "watched" if processes.LINUX or kind in (SILENCE, PROCESSES) else "none"
+        seen_by = "cgroup" if kind in self._groups else watched
+        return f"{seen_by}+rlimit" if kind == CPU else seen_by
+
+    # -- while it runs ------------------------------------------------------------------------------
+
+    def watch(self, last_output_at: Callable[[], float], is_running: Callable[[], bool]) -> None:
+        """From now on. What a job leaves behind has the same limits, except that it may be silent."""
+        self._began = time.monotonic()
+        self._last_output_at, self._is_running = last_output_at, is_running
+        if any(kind in WORDS for kind in self._given):
+            self._look()
+        if SILENCE in self._given:
+            self._listen()
+
+    def on_output(self, printed_bytes: int) -> None:
+        if self._most_output is None:
+            return
+        self._consider_near("output", printed_bytes, self._most_output)
+        if printed_bytes > self._most_output:
+            self._end("output", signal.SIGTERM, printed_bytes, self._most_output)
+
+    def _listen(self) -> None:
+        silent_s = time.monotonic() - max(self._last_output_at(), self._began)
+        left_s = self._given[SILENCE] - silent_s
+        if left_s > 0:
+            self._loop.call_later(left_s, self._listen)
+        elif self._is_running():
+            self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        used = self._used()
+        for kind, amount in used.items():
+            self._judge(kind, amount)
+        took_s = time.monotonic() - began
+        self._loop.call_later(max(self._next_look_s(used), SHARE_OF_TIME * took_s), self._look)
+
+    def _used(self) -> dict[str, float]:
+        watched = [kind for kind in WORDS if kind in self._given and kind not in self._groups]
+        used = {kind: group.used(kind) for kind, group in self._groups.items()}
+        if watched:
+            tree = Tree()
+            used |= {kind: tree.used(kind, self._given) for kind in watched}
+        self._peak_bytes = max(self._peak_bytes, int(used.get(MEMORY, 0)))
+        if CPU in used:
+            used[CPU] -= self._spent_s
+        return used
+
+    def _judge(self, kind: str, used: float) -> None:
+        most, group = self._given[kind], self._groups.get(kind)
+        self._consider_near(WORDS[kind], used, most)
+        if kind == CPU:
+            if used >= most:
+                self._end("cpu", signal.SIGTERM, round(used, 2), most)
+        elif (group.refusals(kind) > 0) if group else (used > most):
+            self._end(WORDS[kind], signal.SIGKILL, used, most)
+
+    def _next_look_s(self, used: dict[str, float]) -> float:
+        """Soon where it is near a limit, or could be there soon."""
+        delay_s = LOOK_MAX_S if len(self._groups) == len(used) else WATCHED_S
+        for kind, amount in used.items():
+            if kind == CPU:
+                delay_s = min(delay_s, max(LOOK_MIN_S, (self._given[CPU] - amount) / self._ncpu))
+            elif amount >= NEAR * self._given[kind]:
+                delay_s = min(delay_s, LOOK_NEAR_S)
+        return delay_s
+
+    def _consider_near(self, word: str, used: float, most: float) -> None:
+        if used >= NEAR * most and word not in self._told:
+            self._told.add(word)
+            event_log.append(EVENTS, "limit_near", self._job_id, limit=word, used=used, of=most)
+
+    def _end(self, word: str, signal_number: int, used: float, most: float) -> None:
+        """Once each: a polite end has its grace, unless memory or processes run away meanwhile."""
+        if word in self._hit:
+            return
+        self._tell_hit(word, used, most)
+        grace_s = 0.0 if signal_number == signal.SIGKILL else GRACE_S
+        self._end_by(f"over_limit:{word}", signal_number, grace_s)
+
+    def _tell_hit(self, word: str, used: float, most: float) -> None:
+        self._hit.add(word)
+        event_log.append(EVENTS, "limit_hit", self._job_id, limit=word, used=used, of=most)
+
+    # -- at its end ---------------------------------------------------------------------------------
+
+    def verdict(self, dead: Death) -> str | None:
+        """The limit by which the kernel has ended it, if it has."""
+        word = self._kernels_limit(dead)
+        if word is not None and word not in self._hit:
+            kind = next(kind for kind in (*WORDS, FILE_SIZE) if WORDS.get(kind, "file_size") == word)
+            self._tell_hit(word, self._given[kind], self._given[kind])
+        return word and f"over_limit:{word}"
+
+    def _kernels_limit(self, dead: Death) -> str | None:
+        if dead.exit_code == 0:
+            return None
+        group = self._groups.get(MEMORY)
+        if group and group.refusals(MEMORY) > 0:
+            return "memory"
+        by = dead.signal or (dead.exit_code or 0) - 128  # a shell says so of its last command
+        if by == signal.SIGXFSZ and FILE_SIZE in self._given:
+            return "file_size"
+        if CPU in self._given and (by == signal.SIGXCPU or (by == signal.SIGKILL and self._cpu_is_used_up())):
+            return "cpu"
+        return None
+
+    def _cpu_is_used_up(self) -> bool:
+        return bool(self._used().get(CPU, 0.0) >= self._given[CPU])
+
+    def peak_memory_bytes(self) -> int | None:
+        group = self._groups.get(MEMORY)
+        return (group.peak_memory_bytes() if group else None) or self._peak_bytes or None
+
+
+class Tree:
+    """What our descendants use, by one look at each."""
+
+    def __init__(self) -> None:
+        self._pids = processes.descendants(
+            os.getpid()
+        )  # parents first: what a child hands up is not counted twice
+        own = processes.stat_of(os.getpid())
+        self._stats = [processes.stat_of(pid) for pid in self._pids]
+        self._ticks = sum(own[WAITED_TICKS])  # of the orphans that we have buried
+
+    def used(self, kind: str, given: dict[str, float]) -> float:
+        if kind == MEMORY:
+            return self._memory_bytes(given[MEMORY])
+        if kind == PROCESSES:
+            return sum(max(1, stat[TASKS]) for stat in self._stats)
+        return (self._ticks + sum(sum(stat[CPU_TICKS]) for stat in self._stats)) / TICKS_PER_S
+
+    def _memory_bytes(self, most: float) -> int:
+        """Pages that are shared count in each process: only a sum above the limit is worth a closer look."""
+        resident = sum(stat[PAGES] for stat in self._stats) * PAGE_BYTES
+        if resident <= most:
+            return resident
+        return sum(map(_memory_of, self._pids, self._stats))
+
+
+def _memory_of(pid: int, stat: list[int]) -> int:
+    share = processes.pss_bytes(pid) if stat[PAGES] else 0
+    return stat[PAGES] * PAGE_BYTES if share is None else share
+
+
+def stops_at_output_limit(spec: Record) -> bool:
+    return spec.get("on_output_limit") == "stop"

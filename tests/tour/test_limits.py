@@ -1,0 +1,304 @@
+"""Limits: a job that uses more than it may is ended, and its outcome names the limit, whatever sees to it."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob import cgroup, event_log, processes
+from bgjob.api import Jobs, Look
+from bgjob.errors import InvalidArgument
+from bgjob.job import Exited, OverLimit, TimedOut, cause_word, status_word
+from tests.conftest import Gate, Server
+from tests.shim.shims import kill_both, shim_pid, wait_until_gone
+
+Ended = Callable[[str], Look]
+
+HOG = f'''exec "{sys.executable}" -c "
+held = []
+while True: held.append(bytearray(8 << 20))"'''
+BURN = "while :; do :; done"
+BOMB = "if [ $1 -gt 0 ]; then sh $0 $(($1-1)) & sh $0 $(($1-1)) & fi; sleep 50 & wait"
+GENERATIONS = 9  # 1500 processes if nobody ends it: enough to be a bomb, and no harm
+
+CAN = {
+    kind: kind in cgroup.made(f"test-{os.getpid()}", {kind: 1 << 20})
+    for kind in (cgroup.MEMORY, cgroup.PROCESSES, cgroup.CPU)
+}
+for top in {here for _, here in cgroup.find_tops().values()}:
+    cgroup.remove(f"{top}/{cgroup.PREFIX}test-{os.getpid()}")
+
+
+def mechanisms(kind: str) -> pytest.MarkDecorator:
+    """Both, where this machine lets us make control groups."""
+    why = f"no control group for {kind} can be made here"
+    on = pytest.param("on", marks=pytest.mark.skipif(not CAN[kind], reason=why), id="cgroup")
+    return pytest.mark.parametrize("cgroup_use", [on, pytest.param("off", id="watched")])
+
+
+@pytest.fixture
+def bomb(tmp_path: Path) -> str:
+    script = tmp_path / "bomb.sh"
+    script.write_text(BOMB)
+    return f"sh {script} {GENERATIONS}"
+
+
+def over(look: Look) -> OverLimit:
+    state = look.job.state
+    assert isinstance(state, OverLimit), state
+    assert status_word(state) == "killed"
+    return state
+
+
+def events_of(jobs: Jobs, job_id: str, kind: str) -> list[dict[str, Any]]:
+    directory = jobs._store.events
+    events = [event for event, _ in event_log.read(directory, event_log.beginning(directory))]
+    return [event for event in events if event["job_id"] == job_id and event["kind"] == kind]
+
+
+# -- each limit ---------------------------------------------------------------------------------------
+
+
+@mechanisms(cgroup.MEMORY)
+def test_a_job_that_takes_too_much_memory_is_out_of_memory(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
+    """The tree's peak is told: about the limit by a group; by watching, what it had when it was seen."""
+    job_id = jobs.execute(HOG, terms={"memory": "100MB", "cgroup": cgroup_use}).id
+    look = ended(job_id)
+    state = over(look)
+    assert state.limit == "memory"
+    assert cause_word(state) == "out_of_memory"
+    assert (state.peak_memory_bytes or 0) > 90 << 20
+    assert look.limited_by == {"memory": "cgroup" if cgroup_use == "on" else "watched"}
+    assert [event["limit"] for event in events_of(jobs, job_id, "limit_hit")] == ["memory"]
+
+
+@mechanisms(cgroup.MEMORY)
+def test_memory_is_that_of_all_processes_together(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
+    share = f'"{sys.executable}" -c "import time; held = bytearray(40 << 20); time.sleep(50)"'
+    tree = f"{share} & {share} & {share} & {share} & wait"
+    look = ended(jobs.execute(tree, terms={"memory": "110MB", "cgroup": cgroup_use}).id)
+    assert over(look).limit == "memory"
+
+
+@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+def test_a_job_that_fails_after_the_kernel_killed_a_part_of_it_ran_out_of_memory(
+    jobs: Jobs, ended: Ended
+) -> None:
+    """It says 137, or something of its own; the group knows better."""
+    part = HOG.replace("exec ", "")
+    state = over(ended(jobs.execute(f"{part}; exit 3", terms={"memory": "60MB"}).id))
+    assert state.limit == "memory"
+
+
+@mechanisms(cgroup.PROCESSES)
+def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(
+    jobs: Jobs, ended: Ended, bomb: str, cgroup_use: str
+) -> None:
+    job_id = jobs.execute(bomb, terms={"processes": 50, "cgroup": cgroup_use}).id
+    look = ended(job_id)
+    assert over(look).limit == "processes"
+    assert jobs.kill(job_id).status == "already_terminated"  # which answers when no process is left
+    assert processes.marked(job_id) == []
+
+
+@mechanisms(cgroup.CPU)
+def test_cpu_time_is_that_of_all_processes_together(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
+    """Two that burn at once, and use it up in half the time; they are asked politely."""
+    job_id = jobs.execute(f"({BURN}) & ({BURN}) & wait", terms={"cpu_s": 1, "cgroup": cgroup_use}).id
+    look = ended(job_id)
+    state = over(look)
+    assert (state.limit, state.signal) == ("cpu", signal.SIGTERM)
+    assert look.limited_by == {"cpu_s": "cgroup+rlimit" if cgroup_use == "on" else "watched+rlimit"}
+    assert [event["limit"] for event in events_of(jobs, job_id, "limit_near")] == ["cpu"]
+
+
+@mechanisms(cgroup.CPU)
+def test_cpu_time_of_processes_that_have_ended_counts(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
+    short = "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'"
+    look = ended(jobs.execute(f"while :; do {short}; done", terms={"cpu_s": 1, "cgroup": cgroup_use}).id)
+    assert over(look).limit == "cpu"
+
+
+def test_a_file_that_grows_too_large_ends_its_writer(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    command = f"exec head -c 3M /dev/zero > {tmp_path}/large"
+    look = ended(jobs.execute(command, terms={"file_size": "1MB"}).id)
+    assert over(look).limit == "file_size"
+    assert (tmp_path / "large").stat().st_size == 1 << 20
+    assert look.limited_by == {"file_size": "rlimit"}
+
+
+def test_open_files_are_refused_and_the_job_goes_on(jobs: Jobs, ended: Ended) -> None:
+    opens = f'"{sys.executable}" -c "held = [open(chr(47)+\'dev/null\') for _ in range(100)]" 2>&1'
+    job_id = jobs.execute(f"{opens}; echo went on", terms={"open_files": 20}).id
+    assert ended(job_id).job.state.__class__ is Exited
+    assert "Too many open files" in jobs.output(job_id).stdout
+    assert jobs.output(job_id).stdout.endswith("went on\n")
+
+
+def test_a_silent_job_is_ended_and_a_talkative_one_is_not(jobs: Jobs, ended: Ended) -> None:
+    silent = jobs.execute("echo once; sleep 50", terms={"silence_s": 0.3}).id
+    talks = jobs.execute("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", terms={"silence_s": 0.7}).id
+    assert over(ended(silent)).limit == "silence"
+    assert isinstance(ended(talks).job.state, Exited)
+
+
+@pytest.mark.parametrize("pty", [False, True], ids=["pipes", "terminal"])
+def test_output_beyond_the_limit_stops_the_job_and_its_first_bytes_are_kept(
+    jobs: Jobs, ended: Ended, pty: bool
+) -> None:
+    job_id = jobs.execute("seq 1 100000000", pty=pty, terms={"output": "64KB", "on_output": "stop"}).id
+    look = ended(job_id)
+    assert over(look).limit == "output"
+    assert look.output_bytes > 64 << 10
+    kept = b"".join(chunk.data for chunk in jobs.follow(job_id, wait=False))
+    ending = b"\r\n" if pty else b"\n"
+    whole = b"".join(b"%d%b" % (number, ending) for number in range(1, 20000))
+    assert kept == whole[: 64 << 10]
+
+
+def test_by_default_output_beyond_the_limit_drops_the_oldest(jobs: Jobs, ended: Ended) -> None:
+    job_id = jobs.execute("seq 1 100000", terms={"output": "64KB"}).id
+    assert isinstance(ended(job_id).job.state, Exited)
+    assert jobs.tail(job_id, 1).stdout == "100000\n"
+
+
+def test_the_wall_clock_is_the_timeout_and_keeps_its_cause(jobs: Jobs, ended: Ended) -> None:
+    state = ended(jobs.execute("sleep 50", timeout_s=0.2, terms={"memory": "1GB"}).id).job.state
+    assert isinstance(state, TimedOut)
+
+
+def test_what_a_job_leaves_behind_has_its_limits_too(jobs: Jobs, ended: Ended, gate: Gate) -> None:
+    """It exits with 0, and that stays; its daemon is ended all the same."""
+    daemon = f"(read _ < {gate._opened}; {BURN}) >/dev/null 2>&1 &"
+    job_id = jobs.execute(f"{daemon} exit 0", terms={"cpu_s": 1}).id
+    (left,) = jobs._processes(ended(job_id).job)
+    gate.open()
+    wait_until_gone(left)
+    assert isinstance(jobs.look(job_id).job.state, Exited)
+
+
+def test_a_job_within_its_limits_is_left_alone(jobs: Jobs, ended: Ended) -> None:
+    generous = {"memory": "1GB", "cpu_s": 60, "processes": 100, "open_files": 100, "file_size": "1GB"}
+    look = ended(jobs.execute("echo fine; exit 7", terms=generous).id)
+    assert isinstance(look.job.state, Exited)
+    assert look.job.state.code == 7
+
+
+# -- what is told -------------------------------------------------------------------------------------
+
+
+def test_status_tells_the_limits_what_keeps_them_and_which_one_ended_it(server: Server) -> None:
+    limits = {"memory": "60MB", "open_files": 50}
+    job_id = server.execute(HOG, options=limits)
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
+    status = server.status(job_id)
+    assert status["limits"] == {"memory": 60 << 20, "open_files": 50}
+    assert status["limited_by"]["open_files"] == "rlimit"
+    assert status["limited_by"]["memory"] in ("cgroup", "watched")
+    assert (status["status"], status["cause"], status["limit"]) == ("killed", "out_of_memory", "memory")
+    assert status["peak_memory_bytes"] > 50 << 20
+
+
+def test_a_job_without_limits_says_nothing_of_them(server: Server) -> None:
+    status = server.status(server.execute("sleep 50"))
+    assert "limits" not in status
+    assert "limited_by" not in status
+
+
+def test_a_bad_limit_is_refused_and_the_error_says_what_is_accepted(jobs: Jobs) -> None:
+    with pytest.raises(InvalidArgument, match=r"memory='lots' is not valid\. Accepted: a size such as"):
+        jobs.execute("true", terms={"memory": "lots"})
+    with pytest.raises(InvalidArgument, match=r"cgroup='perhaps' is not valid\. Accepted: on or off"):
+        jobs.execute("true", terms={"cgroup": "perhaps"})
+    with pytest.raises(InvalidArgument, match="Unknown option 'memroy'"):
+        jobs.execute("true", terms={"memroy": "1GB"})
+
+
+def test_the_setting_is_the_default_and_an_argument_wins(start_server: Any) -> None:
+    server = start_server(MCP_BG_LIMITS="open_files=50,processes=100")
+    limits = server.status(server.execute("sleep 50", options={"open_files": 60}))["limits"]
+    assert limits == {"open_files": 60, "processes": 100}
+
+
+# -- when the shim is killed --------------------------------------------------------------------------
+
+ENDLESS: dict[str, tuple[str, dict[str, object]]] = {
+    "memory": (HOG, {"memory": "150MB"}),
+    "cpu": (BURN, {"cpu_s": 1}),
+    "silence": ("sleep 50", {"silence_s": 0.3}),
+    "output": ("yes", {"output": "64KB", "on_output": "stop"}),
+    "file_size": ("head -c 3M /dev/zero > large; exit $?", {"file_size": "1MB"}),
+}
+
+
+@pytest.mark.parametrize("cgroup_use", ["on", "off"])
+@pytest.mark.parametrize("limit", ENDLESS)
+def test_a_guard_goes_on_keeping_the_limits(
+    jobs: Jobs, ended: Ended, gate: Gate, tmp_path: Path, limit: str, cgroup_use: str
+) -> None:
+    """The job goes over its limit only after its shim was killed."""
+    command, terms = ENDLESS[limit]
+    job_id = jobs.execute(
+        f"{gate.pause}; {command}", cwd=str(tmp_path), terms={**terms, "cgroup": cgroup_use}
+    ).id
+    gate.wait_until_reached()
+    shim = shim_pid(jobs, job_id)
+    processes.send(shim, signal.SIGKILL)
+    wait_until_gone(shim)
+    gate.open()
+    assert over(ended(job_id)).limit == limit
+    jobs.kill(job_id)  # returns when nothing is left of it
+    assert not groups_left(job_id)
+
+
+@mechanisms(cgroup.PROCESSES)
+def test_a_guard_ends_a_fork_bomb(jobs: Jobs, ended: Ended, gate: Gate, bomb: str, cgroup_use: str) -> None:
+    job_id = jobs.execute(f"{gate.pause}; {bomb}", terms={"processes": 50, "cgroup": cgroup_use}).id
+    gate.wait_until_reached()
+    shim = shim_pid(jobs, job_id)
+    processes.send(shim, signal.SIGKILL)
+    wait_until_gone(shim)
+    gate.open()
+    assert over(ended(job_id)).limit == "processes"
+
+
+def test_the_limit_is_not_forgotten_when_the_shim_is_killed_while_it_ends_the_job(
+    jobs: Jobs, ended: Ended, gate: Gate
+) -> None:
+    """It ignores the polite signal, so that there is a grace to be killed in."""
+    stubborn = f"trap '{gate.reach}' TERM; sleep 0.1; while :; do sleep 50; done"
+    job_id = jobs.execute(stubborn, terms={"silence_s": 0.3}).id
+    gate.wait_until_reached()  # it was asked to end
+    processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
+    state = over(ended(job_id))
+    assert (state.limit, state.signal) == ("silence", signal.SIGKILL)
+
+
+def groups_left(job_id: str) -> list[Path]:
+    return [
+        Path(here, f"{cgroup.PREFIX}{job_id}")
+        for _, here in cgroup.find_tops().values()
+        if Path(here, f"{cgroup.PREFIX}{job_id}").exists()
+    ]
+
+
+@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs, ended: Ended) -> None:
+    job_id = jobs.execute("exit 7", terms={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
+    ended(job_id)
+    jobs.kill(job_id)  # returns when nothing is left of it
+    assert not groups_left(job_id)
+
+
+@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate) -> None:
+    job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
+    gate.wait_until_reached()
+    kill_both(jobs, job_id)
+    assert groups_left(job_id)
+    assert jobs.kill(job_id).status == "killed"
+    assert not groups_left(job_id)
