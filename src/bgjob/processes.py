@@ -1,9 +1,15 @@
 """The process table, as far as a job needs it. Linux is asked through /proc, other systems through `ps`."""
 
+from __future__ import annotations
+
 import os
 import select
 import signal
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LINUX = sys.platform == "linux"
 PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
@@ -73,13 +79,16 @@ def read_if_there(path: str) -> bytes | None:
         return None  # the process is gone, or somebody else's
 
 
-def descendants(root: int) -> list[int]:
-    """All live and dead-but-unreaped processes below `root`, parents before children."""
+def descendants(root: int, visit: Callable[[int], None] | None = None) -> list[int]:
+    """All live and dead-but-unreaped processes below `root`, parents before children. Each is visited before its
+    children are looked up: one that is stopped by that has no others any more."""
     found: list[int] = []
     todo = [root]
     table = None if os.path.exists(f"/proc/{root}/task/{root}/children") else _table()
     while todo:
         pid = todo.pop()
+        if visit and pid != root:
+            visit(pid)
         kids = children(pid) if table is None else table.get(pid, [])
         found += kids
         todo += kids
@@ -164,17 +173,18 @@ def send(pid: int, signal_number: int) -> None:
         pass  # gone, or it changed its user: there is nothing we could do
 
 
-def send_to_groups_of(pids: set[int], signal_number: int) -> None:
-    """To all of a group at once: none can fork meanwhile. These processes are stopped, so that the groups are ours."""
-    for group in {_group_of(pid) for pid in pids} - {0, 1, os.getpgrp()}:
-        try:
-            os.killpg(group, signal_number)
-        except (ProcessLookupError, PermissionError):
-            pass
+def send_to_group(group: int, signal_number: int) -> None:
+    """To all of a process group at once: none of them can fork meanwhile."""
+    if group <= 1 or group == os.getpgrp():
+        raise ValueError(f"refusing to signal process group {group}")
+    try:
+        os.killpg(group, signal_number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
-def _group_of(pid: int) -> int:
-    """0 if it is gone."""
+def group_of(pid: int) -> int:
+    """Its process group; 0 if it is gone."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:

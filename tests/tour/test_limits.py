@@ -105,6 +105,13 @@ def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(
     assert processes.marked(job_id) == []
 
 
+@pytest.mark.skipif(not CAN[cgroup.PROCESSES], reason="no control group for processes can be made here")
+def test_a_job_that_fails_because_it_may_not_fork_is_over_its_limit(jobs: Jobs, ended: Ended) -> None:
+    """It ends by itself, and at once: nobody has to have looked meanwhile."""
+    state = over(ended(jobs.execute("sleep 1; echo not reached", terms={"processes": 1}).id))
+    assert (state.limit, state.code) == ("processes", 2)
+
+
 @mechanisms(cgroup.CPU)
 def test_cpu_time_is_that_of_all_processes_together(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
     """Two that burn at once, and use it up in half the time; they are asked politely."""

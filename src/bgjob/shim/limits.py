@@ -174,7 +174,7 @@ class Limits:
         watched = [kind for kind in WORDS if kind in self._given and kind not in self._groups]
         used = {kind: group.used(kind) for kind, group in self._groups.items()}
         if watched:
-            tree = Tree()
+            tree = Tree(self._given.get(PROCESSES, math.inf))
             used |= {kind: tree.used(kind, self._given) for kind in watched}
         self._peak_bytes = max(self._peak_bytes, int(used.get(MEMORY, 0)))
         if CPU in used:
@@ -230,9 +230,9 @@ class Limits:
     def _kernels_limit(self, dead: Death) -> str | None:
         if dead.exit_code == 0:
             return None
-        group = self._groups.get(MEMORY)
-        if group and group.refusals(MEMORY) > 0:
-            return "memory"
+        for kind, group in self._groups.items():
+            if group.refusals(kind) > 0:
+                return WORDS[kind]
         by = dead.signal or (dead.exit_code or 0) - 128  # a shell says so of its last command
         if by == signal.SIGXFSZ and FILE_SIZE in self._given:
             return "file_size"
@@ -248,16 +248,28 @@ class Limits:
         return (group.peak_memory_bytes() if group else None) or self._peak_bytes or None
 
 
-class Tree:
-    """What our descendants use, by one look at each."""
+class Enough(Exception):
+    """More processes than there may be: what the others do is of no interest."""
 
-    def __init__(self) -> None:
-        self._pids = processes.descendants(
-            os.getpid()
-        )  # parents first: what a child hands up is not counted twice
+
+class Tree:
+    """What our descendants use, by one look at each; parents first: what a child hands up is not counted twice."""
+
+    def __init__(self, most_processes: float) -> None:
+        self._pids: list[int] = []
+        self._most = most_processes
+        try:
+            processes.descendants(os.getpid(), self._see)
+        except Enough:
+            pass  # a fork bomb grows faster than it can be counted
         own = processes.stat_of(os.getpid())
         self._stats = [processes.stat_of(pid) for pid in self._pids]
         self._ticks = sum(own[WAITED_TICKS])  # of the orphans that we have buried
+
+    def _see(self, pid: int) -> None:
+        self._pids.append(pid)
+        if len(self._pids) > self._most:
+            raise Enough
 
     def used(self, kind: str, given: dict[str, float]) -> float:
         if kind == MEMORY:
