@@ -6,6 +6,7 @@ lab             servers of both sides, interleaved rounds, the poll for a job's 
 client | processes | environments      JSON-RPC on stdio, the process table, virtual environments
 report          rows, goals, the table
 
+queue           `python -m bench.queue`: 1,000 jobs through 8 slots, against task-spooler
 load, soak      many clients and jobs at once | ten minutes of everyday life: `python -m bench.load --help`
 workers | scenes        what they do        agents | stage | replicas   who does it, and where
 findings | census | tables                  what came of it

@@ -134,7 +134,7 @@ def test_a_client_that_polls_until_it_is_no_longer_running_keeps_waiting(
     assert "slot" in status["reason"]
     listed = {job["job_id"]: job for job in server.call("list_jobs")["jobs"]}
     assert (listed[answer["job_id"]]["status"], listed[answer["job_id"]]["phase"]) == ("running", "queued")
-    assert listed[answer["job_id"]]["position"] == 1
+    assert (listed[answer["job_id"]]["position"], listed[answer["job_id"]]["reason"]) == (1, status["reason"])
     assert "phase" not in listed[first]
     threading.Thread(target=gate.open).start()
     waited = server.call("wait_for_job", job_ids=[answer["job_id"]], timeout_s=30)["jobs"][0]

@@ -75,7 +75,7 @@ class Page:
     """None: this was the last page."""
     asking: frozenset[str] = frozenset()
     """Ids of those that wait for input."""
-    positions: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
     """In the queue, of those that are in it."""
     command_characters: int | None = None
     """How much of each command to show; None: all of it."""

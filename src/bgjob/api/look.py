@@ -43,7 +43,6 @@ class Looking(Door):
                 **self._limits(job),
             )
         if isinstance(job.state, Queued):
-            self._see_to_the_queue()
             return Look(job, 0, 0, place=self._place(job), **self._limits(job))
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
@@ -82,8 +81,8 @@ class Looking(Door):
         jobs = [job for _, job in found]
         asking = frozenset(job.id for job in jobs if self._waits_for_input(job) == "yes")
         fits = sum(len(job.spec.command) for job in jobs) <= self._settings.max_response_bytes
-        positions = self._positions() if any(isinstance(job.state, Queued) for job in jobs) else {}
-        return Page(jobs, next_cursor, asking, positions, None if fits else SHORT_COMMAND_CHARACTERS)
+        shown = None if fits else SHORT_COMMAND_CHARACTERS
+        return Page(jobs, next_cursor, asking, self._places(jobs), shown)
 
     def _fitting(self, found: Sequence[tuple[str, Job]]) -> int:
         """How many of them one answer can hold, with their commands shortened if need be; at least one."""
@@ -94,20 +93,27 @@ class Looking(Door):
         return max(1, sum(size <= self._settings.max_response_bytes for size in sizes))
 
     def _place(self, job: Job) -> Place:
-        entry = queue_dir.find(self._store.home, job.id)
-        stands, why = queue_dir.verdict(f"{self._store.home}/jobs", vars(job.spec))
-        reason = f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}"
-        return Place(
-            position=self._positions().get(job.id, 1),
-            reason=reason,
-            priority=queue_dir.priority_of(entry) if entry else 0,
-        )
+        """For one that is queued."""
+        return self._places([job])[job.id]
 
-    def _positions(self) -> Mapping[str, int]:
+    def _places(self, jobs: Sequence[Job]) -> Mapping[str, Place]:
+        """Of those that are queued. One that has just started may count for a moment: to ask after each of thousands
+        would take longer."""
+        queued = [job for job in jobs if isinstance(job.state, Queued)]
+        if not queued:
+            return {}
         self._see_to_the_queue()
-        waiting = map(queue_dir.job_of, queue_dir.entries(self._store.home))
-        there = (job_id for job_id in waiting if queue_dir.is_waiting(f"{self._store.home}/jobs/{job_id}"))
-        return {job_id: number for number, job_id in enumerate(there, 1)}
+        waiting = queue_dir.entries(self._store.home)
+        numbers = {queue_dir.job_of(entry): number for number, entry in enumerate(waiting)}
+        return {job.id: self._place_of(job, waiting, numbers.get(job.id)) for job in queued}
+
+    def _place_of(self, job: Job, waiting: Sequence[str], number: int | None) -> Place:
+        stands, why = queue_dir.verdict(f"{self._store.home}/jobs", vars(job.spec))
+        return Place(
+            position=1 if number is None else number + 1,
+            reason=f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}",
+            priority=0 if number is None else queue_dir.priority_of(waiting[number]),
+        )
 
     def find(self, prefix: str) -> Job:
         """The one job whose id starts so, or the newest with this name: for people, who do not type UUIDs."""

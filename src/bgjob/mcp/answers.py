@@ -201,9 +201,11 @@ class Listed:
     waits_for_input: bool | None = None
     phase: Phase = None
     position: Count = None
+    reason: Text = None
 
     @classmethod
     def of(cls, job: Job, page: Page) -> "Listed":
+        place = page.places.get(job.id)
         return cls(
             job_id=job.id,
             status=status_word(job.state),
@@ -214,7 +216,8 @@ class Listed:
             cause=cause_word(job.state),
             waits_for_input=job.id in page.asking or None,
             phase=_phase(job.state),
-            position=page.positions.get(job.id),
+            position=place.position if place else None,
+            reason=place.reason if place else None,
         )
 
 

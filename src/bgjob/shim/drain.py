@@ -150,11 +150,11 @@ class Drainer:
 
     def _is_done_with(self, entry: str, directory: str) -> bool:
         """Started, ended or cleaned up, or given up by a submitter that was killed; or not yet visible."""
-        job_id = queue_dir.job_of(entry)
-        if not os.path.isdir(directory) and (
-            jobdir.is_locked(f"{self._home}/drafts/{job_id}/{jobdir.SPEC}") or os.path.isdir(directory)
-        ):
+        draft = f"{self._home}/drafts/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
+        if not os.path.isdir(directory) and (jobdir.is_locked(draft) or os.path.isdir(directory)):
             return False
+        if queue_dir.is_startable(directory):
+            return False  # visible only since we first looked
         queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
         self._leave(entry)
         return True

@@ -1,0 +1,185 @@
+"""The drainer, up close: how it lets go without forgetting anybody, and what a failing system call costs."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from bgjob import jobdir, queue_dir
+from bgjob.api import Conditions, Jobs, open_jobs
+from bgjob.job import Exited
+from bgjob.shim.drain import Drainer
+from bgjob.store import Store
+from tests.chaos.tools import linux_only, needs, wait_until
+from tests.conftest import Gate
+from tests.shim.drainers import DRAINER, KEEPER, named, the
+
+ENTRY = queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1)
+
+
+@pytest.fixture
+def drainer(home: Path) -> Iterator[Drainer]:
+    Store(str(home))
+    lock = queue_dir.become_drainer(str(home))
+    assert lock is not None
+    drainer = Drainer(str(home), lock, lambda *_: None)
+    yield drainer
+    for fd in (lock, drainer._kicks, drainer._null):
+        os.close(fd)
+
+
+def test_it_lets_go_when_nothing_waits(home: Path, drainer: Drainer) -> None:
+    assert drainer._go_on() is False
+    assert not queue_dir.has_drainer(str(home))
+
+
+def test_who_enters_while_it_lets_go_is_seen(home: Path, drainer: Drainer) -> None:
+    """That one has seen the lock, and starts nobody."""
+    queue_dir.enter(str(home), ENTRY)
+    assert drainer._go_on() is True
+    assert queue_dir.has_drainer(str(home))
+    queue_dir.leave(str(home), ENTRY)
+
+
+def test_it_leaves_the_rest_to_whoever_was_faster(home: Path, drainer: Drainer) -> None:
+    queue_dir.enter(str(home), ENTRY)
+    fcntl.flock(drainer._lock, fcntl.LOCK_UN)
+    other = queue_dir.become_drainer(str(home))
+    assert other is not None
+    assert drainer._go_on() is False
+    os.close(other)
+    queue_dir.leave(str(home), ENTRY)
+
+
+def test_who_only_looks_keeps_nobody_from_becoming_it(home: Path) -> None:
+    """To ask whether somebody drains takes the lock for an instant."""
+    Store(str(home))
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            queue_dir.has_drainer(str(home))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(200):
+            lock = queue_dir.become_drainer(str(home))
+            assert lock is not None
+            os.close(lock)
+    finally:
+        done.set()
+        looking.join()
+
+
+def test_an_entry_of_a_submitter_at_work_stays_and_of_a_killed_one_goes(home: Path, drainer: Drainer) -> None:
+    queue_dir.enter(str(home), ENTRY)
+    draft = home / "drafts" / queue_dir.job_of(ENTRY)
+    draft.mkdir()
+    lock = jobdir.create_locked(str(draft / "spec.json"), {})
+    assert drainer._start_all() == 1
+    os.close(lock)
+    assert drainer._start_all() == 0
+    assert queue_dir.entries(str(home)) == []
+
+
+def test_one_that_becomes_visible_while_it_is_looked_at_is_not_taken_for_started(
+    home: Path, drainer: Drainer
+) -> None:
+    """Not there at the first look, there at the second: it has neither started nor gone."""
+    submitting = subprocess.Popen([sys.executable, "-c", SUBMIT, str(home), str(SUBMITTED)])
+    while submitting.poll() is None:
+        for entry in queue_dir.entries(str(home))[-1:]:  # the newest
+            drainer._still_waits(entry)
+    assert submitting.returncode == 0
+    assert len(list(home.glob("jobs/*/papers"))) == SUBMITTED
+    assert len(queue_dir.entries(str(home))) == SUBMITTED
+    for entry in queue_dir.entries(str(home)):
+        queue_dir.leave(str(home), entry)
+
+
+SUBMITTED = 1000
+SUBMIT = """
+import os, sys, time, uuid
+from bgjob.job import Spec
+from bgjob.store import Store
+store = Store(sys.argv[1])
+queue = {"after": [], "after_policy": "success", "not_before": 1e11, "max_jobs": 1, "group_slots": None}
+for _ in range(int(sys.argv[2])):
+    spec = Spec(str(uuid.uuid4()), "true", "/bin/sh", "/", time.time(), 1 << 20, queue=queue)
+    os.close(store.create(spec, b"papers").lock)
+"""
+
+
+@contextmanager
+def failing(pid: int, call: str, error: str, notes: Path) -> Iterator[None]:
+    """Every such system call of this process fails, as long as this lasts."""
+    strace = subprocess.Popen(
+        [
+            "strace",
+            "-o",
+            str(notes),
+            "-e",
+            f"trace={call}",
+            "-e",
+            f"inject={call}:error={error}",
+            "-p",
+            str(pid),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert strace.stderr is not None
+    assert b"attached" in strace.stderr.readline()
+    try:
+        yield
+    finally:
+        strace.terminate()
+        strace.communicate()
+
+
+@linux_only
+@needs("strace")
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("openat", "EMFILE"),
+        ("openat", "EIO"),
+        ("openat", "ENOSPC"),
+        ("getdents64", "EIO"),
+        ("flock", "ENOLCK"),
+        ("clone", "EAGAIN"),
+    ],
+)
+def test_a_call_that_fails_is_tried_again(
+    home: Path, gate: Gate, tmp_path: Path, call: str, error: str
+) -> None:
+    """Nothing starts meanwhile, or twice, nobody dies of it, and it does not spin."""
+    environment = {**os.environ, "BGJOB_HOME": str(home), "MCP_BG_MAX_JOBS": "1"}
+    diary, notes = tmp_path / "diary", tmp_path / "notes"
+    with closing(open_jobs(environment)) as jobs:
+        jobs.execute(gate.pause)
+        gate.wait_until_reached()
+        ids = [jobs.execute(f"echo {word} >> {diary}", queue=True).id for word in "abc"]
+        pids = the(home, DRAINER), the(home, KEEPER)
+        with failing(pids[0], call, error, notes):
+            gate.open()
+            wait_until(lambda: notes.read_text().count("INJECTED") >= 2, "it fails, and again")
+            assert not diary.exists()
+        check(jobs, ids)
+    assert diary.read_text().split() == ["a", "b", "c"]
+    assert notes.read_text().count("INJECTED") < 200
+
+
+def check(jobs: Jobs, ids: list[str]) -> None:
+    waited = jobs.wait(ids, Conditions(), mode="all", timeout_s=30)
+    assert all(isinstance(each.look.job.state, Exited) for each in waited)
+    home = Path(jobs._store.home)
+    assert (len(named(home, DRAINER)), len(named(home, KEEPER))) in ((1, 1), (0, 0))
