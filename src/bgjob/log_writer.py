@@ -52,6 +52,14 @@ class LogWriter:
         self._advance(stream, count)
         return count
 
+    def last_bytes(self, most: int) -> bytes:
+        """What was written last, of either stream; from the newest segment alone."""
+        if self._data < 0:
+            return b""
+        with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
+            segment.seek(-min(most, self.end - self._start), os.SEEK_END)
+            return segment.read(most) or b""
+
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
         self.before[stream] += count

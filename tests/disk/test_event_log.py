@@ -198,7 +198,7 @@ def test_a_cursor_in_the_middle_of_an_event_reads_that_event(log: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1.", ".1", "a.b", "1.2.3", "-1.2", "1" * 60, "1.٣"])
 def test_a_cursor_is_two_numbers(text: str) -> None:
-    with pytest.raises(ValueError, match="^.{0,40}$"):
+    with pytest.raises(ValueError, match=r"^.{0,40}$"):
         Cursor.parse(text)
 
 

@@ -9,6 +9,7 @@ import os
 import time
 
 from bgjob import jobdir, processes
+from bgjob.shim import herald
 from bgjob.shim.child import Doors, first_dead, open_ends
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
 from bgjob.shim.supervise import Supervisor
@@ -84,6 +85,7 @@ def _start(
     environment.clear()
     _forget_papers(estate.given)
     run = _run_record(pid, time.time())
+    herald.tell_started(spec, pid)  # first: whoever takes over and finds no record of the run tells it again
     supervisor.record_run(run)
     _tell(estate.given, run)
     will.started(pid, supervisor.started)
@@ -103,6 +105,8 @@ def _resume(legacy: Legacy, spec: Record, estate: Estate, outcome: Record | None
     supervisor.resume(*started, outcome, legacy.stopping())
     known = _patiently(lambda: jobdir.read_record(jobdir.RUN)) or {}
     run = _run_record(started[0], known.get("started_at") or time.time())
+    if not known:
+        herald.tell_started(spec, started[0])
     supervisor.record_run(run)
     _tell(estate.given, run)
     _forget_papers(estate.given)
@@ -198,6 +202,7 @@ def _fail(given: Given, error: Exception) -> None:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
         pass  # then it is lost, as one that never started: what matters is that the starter is told
+    herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     for held in (given.slot, given.lock):
         if held is not None:
             fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once

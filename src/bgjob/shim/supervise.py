@@ -10,13 +10,13 @@ import time
 from bgjob import jobdir, processes
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
-from bgjob.shim import child
+from bgjob.shim import child, herald
 from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.stop import Stop
-from bgjob.waiting import input_at, input_of, waits_for_input
+from bgjob.waiting import input_at, input_of, surely_none_waits, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class Supervisor:
         self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"])
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
-        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
+        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end, self._stir)
+        self._question = herald.Question(
+            self._loop, self._is_asking, lambda: herald.tell_input(spec, self._log)
+        )
         self._stop = Stop(self._loop)
         Desk(self._loop, estate.control, self)
         self._adopts = processes.adopt_orphans()
@@ -166,7 +169,14 @@ class Supervisor:
 
     # -- what happens -------------------------------------------------------------------------------
 
+    def _stir(self) -> None:
+        self._question.stir()
+
+    def _is_asking(self) -> bool:
+        return self.stdin.is_open and not surely_none_waits(self._pid) and self.waits_for_input() == "yes"
+
     def _on_output(self) -> None:
+        self._stir()
         for waiter in self._waiters[:]:
             self._consider(waiter)
 
@@ -243,6 +253,8 @@ class Supervisor:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
         if self.estate.given.slot is not None:
             fcntl.flock(self.estate.given.slot, fcntl.LOCK_UN)
+        self._question.close()
+        herald.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
         self._on_output()
         self.stdin.end_all("the job has ended")
         try:
