@@ -10,11 +10,13 @@ import time
 from collections.abc import Sequence
 
 from bgjob import __version__
-from bgjob.api import Jobs, open_jobs
+from bgjob.api import Happened, Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
 from bgjob.job import Ended, Job, Lost, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
 
+FOLLOW_S = 30.0
+EVENT_TOKENS = 20_000
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
 same ones. ID may be the beginning of an id, or a name.
@@ -69,6 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--cwd", help="where it runs (default: here)")
     run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
     run.add_argument(
+        "--watch",
+        action="append",
+        metavar="PATTERN",
+        help="each line that matches is an event; may be repeated",
+    )
+    run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
     run.set_defaults(act=_run)
@@ -82,6 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     logs.add_argument("id", metavar="ID")
     logs.set_defaults(act=_logs)
+
+    events = commands.add_parser("events", help="what happened to jobs, newest last")
+    events.add_argument("-f", "--follow", action="store_true", help="go on, as it happens")
+    events.add_argument("--since", metavar="CURSOR", help="what came after it (default: the newest events)")
+    events.add_argument("ids", nargs="*", metavar="ID", help="of these jobs (default: of all)")
+    events.set_defaults(act=_events)
 
     kill = commands.add_parser("kill", help="stop a job and everything it started")
     kill.add_argument(
@@ -113,7 +127,11 @@ def _jobs() -> Jobs:
 def _run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
     job = _jobs().execute(
-        command, cwd=options.cwd or os.getcwd(), name=options.name, timeout_s=options.timeout
+        command,
+        cwd=options.cwd or os.getcwd(),
+        name=options.name,
+        timeout_s=options.timeout,
+        watch=options.watch,
     )
     print(job.id)
     return 0
@@ -175,6 +193,33 @@ def _logs(options: argparse.Namespace) -> int:
         out.write(chunk.data)
         out.flush()
     return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    jobs, since = _jobs(), options.since
+    job_ids = [_found(jobs, options, each) for each in options.ids] or None
+    while True:
+        found = jobs.events(
+            since, job_ids=job_ids, timeout_s=FOLLOW_S if options.follow else 0, max_tokens=EVENT_TOKENS
+        )
+        for event in found.events:
+            print(_event_row(event), flush=True)
+        since = found.cursor
+        if not (found.more or options.follow):
+            print(f"(bgjob events --since {since} shows what comes next)", file=sys.stderr)
+            return 0
+
+
+def _found(jobs: Jobs, options: argparse.Namespace, prefix: str) -> str:
+    options.id = prefix  # for the error, if there is no such job
+    return jobs.find(prefix).id
+
+
+def _event_row(event: Happened) -> str:
+    when = time.strftime("%F %T", time.localtime(event.at))
+    details = " ".join(f"{word}={_printable(str(value))}" for word, value in event.details.items())
+    return f"{when}  {event.job_id[:8]}  {_printable(event.name or '-'):12.12}  {event.kind:10}  {details}".rstrip()
 
 
 def _kill(options: argparse.Namespace) -> int:

@@ -33,6 +33,8 @@ class Settings:
     max_wait_s: float
     limits: Mapping[str, str]
     groups: Mapping[str, int]
+    news: bool
+    on_event: str | None
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,13 @@ def _pairs(text: str) -> Mapping[str, str]:
     if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
         raise ValueError("write name=value, with commas between")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _switch(text: str) -> bool:
+    words = {"on": True, "off": False}
+    if text.strip().lower() not in words:
+        raise ValueError
+    return words[text.strip().lower()]
 
 
 def _groups(text: str) -> Mapping[str, int]:
@@ -300,5 +309,21 @@ SETTINGS = (
         _groups,
         "name=slots with commas between, e.g. `gpu=1,build=2`; slots from 1 to 1000",
         "groups of jobs, and how many of each may run at once",
+    ),
+    Setting(
+        "MCP_BG_NEWS",
+        "news",
+        "on",
+        _switch,
+        "`on` or `off`",
+        "whether answers have a line about other jobs that ended since the client last looked",
+    ),
+    Setting(
+        "MCP_BG_ON_EVENT",
+        "on_event",
+        "",
+        lambda text: text or None,
+        'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
+        "run for each event of the jobs that this server starts, the event as JSON on its stdin",
     ),
 )

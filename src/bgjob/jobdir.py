@@ -6,6 +6,7 @@
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     outcome.json   how it ended               written once by the shim, after the last byte of output
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
+    watch.json     how far its watches have looked         rewritten whole by the watcher
     ctl            the shim's socket
     log/           the output, see log_format
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = 1
 SPEC, SCRIPT = "spec.json", "script"
-RUN, OUTCOME, TERMINAL = "run.json", "outcome.json", "terminal.json"
+RUN, OUTCOME, TERMINAL, WATCH = "run.json", "outcome.json", "terminal.json", "watch.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"

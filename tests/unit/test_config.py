@@ -115,6 +115,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         max_wait_s=45.0,
         limits={},
         groups={},
+        news=True,
+        on_event=None,
     )
 
 

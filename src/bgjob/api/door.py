@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bgjob import processes
+from bgjob import lookout, processes
 from bgjob.config import Settings, own_variables
 from bgjob.errors import NotSteerable
 from bgjob.job import Ended, Job, Lost, Running
@@ -47,5 +47,7 @@ class Door:
         return processes.alive(processes.descendants(job.run.shim_pid)) or processes.marked(job.id)
 
     def _clean(self) -> None:
+        """What whoever comes by does for all."""
         settings = self._settings
         self._store.clean(settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)
+        lookout.ensure_watcher(self._store.home, self._environment)

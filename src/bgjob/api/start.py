@@ -5,10 +5,10 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import policy, terms
+from bgjob import lookout, policy, terms
 from bgjob.api.door import Door
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, NeverStarted, Running, Spec
@@ -50,7 +50,8 @@ class Starting(Door):
         environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
-            return self._launch(spec, environment)
+            with self._watched(spec):
+                return self._launch(spec, environment)
         except OSError as error:
             raise CannotStart(error, self._store.home) from error
 
@@ -78,6 +79,7 @@ class Starting(Door):
             watch=_checked_watch(options.get("watch")),
             restart=terms.restart_of(given),
             group=self._checked_group(given.get("group")),
+            on_event=self._settings.on_event,
         )
 
     def _terms(self, given: Mapping[str, object] | None) -> Mapping[str, Any]:
@@ -100,6 +102,20 @@ class Starting(Door):
             )
         if allowed and cwd and not _is_inside(_directory(base, cwd), base):
             raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
+
+    @contextlib.contextmanager
+    def _watched(self, spec: Spec) -> Iterator[None]:
+        """Somebody looks after its watches and events, also when we are gone."""
+        home = self._store.home
+        if not spec.watch and not spec.on_event:
+            yield
+            return
+        with contextlib.ExitStack() as undo:
+            lookout.enter(home, spec.id)
+            undo.callback(lookout.strike_out, home, spec.id)
+            yield
+            undo.pop_all()
+        lookout.ensure_watcher(home, self._environment)
 
     def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
         with contextlib.ExitStack() as ours:
