@@ -136,6 +136,12 @@ def _switch(text: str) -> bool:
     return words[text.strip().lower()]
 
 
+def _command(text: str) -> str | None:
+    if text and (not text.strip() or "\0" in text):
+        raise ValueError
+    return text or None
+
+
 def _groups(text: str) -> Mapping[str, int]:
     return {name: _whole(1, 1000)(value) for name, value in _pairs(text).items()}
 
@@ -322,7 +328,7 @@ SETTINGS = (
         "MCP_BG_ON_EVENT",
         "on_event",
         "",
-        lambda text: text or None,
+        _command,
         'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
         "run for each event of the jobs that this server starts, the event as JSON on its stdin",
     ),

@@ -31,6 +31,9 @@ VALUES = [
     ("MCP_BG_KEEP_DAYS", "0", 0.0),
     ("MCP_BG_KEEP_DAYS", "1.5", 1.5),
     ("MCP_BG_KEEP_JOBS", "0", 0),
+    ("MCP_BG_NEWS", "off", False),
+    ("MCP_BG_NEWS", " ON ", True),
+    ("MCP_BG_ON_EVENT", "curl -d @- localhost", "curl -d @- localhost"),
 ]
 
 NOT_NUMBERS = [
@@ -50,10 +53,13 @@ NOT_NUMBERS = [
     "1\0",
     "\xa05",
 ]
-NUMERIC = [row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands")]
+NUMERIC = [row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands", "on_event")]
 
 BAD_VALUES = [
     *((variable, text) for variable in NUMERIC for text in NOT_NUMBERS),
+    ("MCP_BG_NEWS", "yes"),
+    ("MCP_BG_ON_EVENT", "  "),
+    ("MCP_BG_ON_EVENT", "a\0b"),
     ("MCP_BG_MAX_JOBS", "0"),
     ("MCP_BG_MAX_JOBS", "1001"),
     ("MCP_BG_MAX_JOBS", "2.5"),

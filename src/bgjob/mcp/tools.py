@@ -228,7 +228,7 @@ def job_events(
     job_ids: Annotated[list[str] | None, Field(description="default: all jobs")] = None,
     kinds: Annotated[list[str] | None, Unlisted] = None,
     timeout_s: Annotated[float, Field(ge=0, description="Longest wait if there are none")] = 0,
-    max_tokens: Annotated[int | None, Field(ge=50)] = None,
+    max_tokens: Annotated[int | None, Field(ge=50, description="of the answer")] = None,
 ) -> Told:
     """Tell what happened to jobs since a cursor: started, matched (a watch), input (waits for it), limit_near,
     limit_hit, queued, ended with its cause. Call it after a restart or compaction, or instead of asking job by job:
