@@ -53,7 +53,9 @@ NOT_NUMBERS = [
     "1\0",
     "\xa05",
 ]
-NUMERIC = [row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands", "on_event")]
+NUMERIC = [
+    row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands", "on_event")
+]
 
 BAD_VALUES = [
     *((variable, text) for variable in NUMERIC for text in NOT_NUMBERS),

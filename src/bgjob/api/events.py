@@ -110,7 +110,7 @@ class Telling(Looking):
         if since is None:
             return self._newest(wanted, budget)
         first = event_log.beginning(self._store.events)
-        gone = max(0, (first.segment - since.segment) * event_log.SEGMENT_BYTES - since.byte)
+        gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
         return self._oldest(event_log.whole(self._store.events, since), wanted, budget, gone)
 
     def _oldest(self, place: Cursor, wanted: Callable[[Event], bool], budget: int, gone: int) -> Happenings:

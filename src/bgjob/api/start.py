@@ -163,7 +163,10 @@ def _checked_watch(watch: Sequence[str] | None) -> list[str]:
     if watch and len(watch) > MOST_WATCHES:
         raise InvalidArgument(f"watch has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.")
     for pattern in watch or ():
-        compile_pattern(pattern)
+        try:
+            compile_pattern(pattern)
+        except InvalidArgument as problem:
+            raise InvalidArgument(f"watch: {problem}") from None
     return list(watch or ())
 
 
