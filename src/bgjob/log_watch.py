@@ -63,7 +63,7 @@ class LogWatch:
         waiting = {stream: lines.unfinished for stream, lines in self._lines.items()}
         begins = {stream: text.place(0)[0] if text else self._at for stream, text in waiting.items()}
         return {
-            **{word: begins[stream] for stream, word in STREAM_WORDS.items()},
+            **{word: max(begins[stream], self._seen[stream]) for stream, word in STREAM_WORDS.items()},
             "missed": self._missed,
             "suppressed": {watch.text: watch.suppressed for watch in self._watches if watch.suppressed},
         }

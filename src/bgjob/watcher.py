@@ -25,7 +25,7 @@ from bgjob.log_watch import LogWatch
 from bgjob.notices import Notices
 from bgjob.store import JOB_ID, Store
 
-NICENESS = 10
+NICENESS = 15
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
 BREATHER_S = 0.05  # a job that prints without pause is looked at so often
 TURN_S = 0.25  # and keeps others waiting for so long
@@ -43,7 +43,7 @@ def main(home: str) -> None:
     with contextlib.suppress(OSError):
         os.setsid()  # it is done already where the system can
     os.chdir(home)
-    os.nice(NICENESS)
+    _step_back()
     processes.set_process_name("bgjob-watch")
     lock = _lock_patiently(home)
     again_s = AGAIN_S
@@ -53,6 +53,13 @@ def main(home: str) -> None:
             return
         again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
         time.sleep(again_s)
+
+
+def _step_back() -> None:
+    """Behind the jobs: Linux weighs whole sessions against each other, and niceness only within one."""
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as weight:
+        weight.write(str(NICENESS))
 
 
 def _lock_patiently(home: str) -> int | None:
