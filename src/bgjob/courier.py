@@ -22,6 +22,7 @@ from bgjob.store import Store
 
 POSITION, COMPLAINT = "on_event.json", "on_event.err"
 TIMEOUT_S = 10.0
+LOOK_EVERY_S = 0.1  # on a system that does not tell by itself
 COMPLAINT_BYTES = 4000
 
 
@@ -34,10 +35,13 @@ class Courier:
     @property
     def descriptors(self) -> list[int]:
         """Readable when something has to be done."""
-        return [self._errand.end] if self._errand else []
+        return [self._errand.end] if self._errand and self._errand.end >= 0 else []
 
     def seconds_left(self) -> float:
-        return max(0.0, self._errand.deadline - time.monotonic()) if self._errand else float("inf")
+        if self._errand is None:
+            return float("inf")
+        left_s = max(0.0, self._errand.deadline - time.monotonic())
+        return left_s if self._errand.end >= 0 else min(left_s, LOOK_EVERY_S)
 
     def turn(self) -> bool:
         """Do what can be done now, without waiting. True: there is nothing left to do."""
@@ -111,7 +115,7 @@ class Errand:
                 env=environment,
                 start_new_session=True,
             )
-        self.end = os.pidfd_open(self._process.pid)
+        self.end = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
 
     def is_done(self) -> bool:
         """It has ended; or its time is up, and then it is ended with all of its group."""
@@ -124,7 +128,8 @@ class Errand:
             self._process.wait()
         elif self._process.returncode != 0:
             self.failure = f"ended with {self._process.returncode}"
-        os.close(self.end)
+        if self.end >= 0:
+            os.close(self.end)
         return True
 
     def last_words(self) -> bytes:

@@ -2,9 +2,12 @@
 
     keeper ── watcher        one pair per store, from the first job that wants it until the last is over
 
-It holds nothing that a job needs and has a low priority: a job that prints faster than it reads is not held up. What it
-has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who starts
-another. Events may be told twice then, and none is left out.
+It holds nothing that a job needs, and rests four times as long as it works: a job that prints faster than it reads is
+not held up. (A low priority does worse: whoever is preempted while it lists a directory holds up the shim that wants
+to make a file there, for as long as the machine is busy.)
+
+What it has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who
+starts another. Events may be told twice then, and none is left out.
 """
 
 import contextlib
@@ -25,10 +28,10 @@ from bgjob.log_watch import LogWatch
 from bgjob.notices import Notices
 from bgjob.store import JOB_ID, Store
 
-NICENESS = 15
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
 BREATHER_S = 0.05  # a job that prints without pause is looked at so often
-TURN_S = 0.25  # and keeps others waiting for so long
+TURN_S = 0.05  # and keeps others waiting for so long
+REST = 4.0  # times the work before it
 RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
@@ -43,7 +46,6 @@ def main(home: str) -> None:
     with contextlib.suppress(OSError):
         os.setsid()  # it is done already where the system can
     os.chdir(home)
-    _step_back()
     processes.set_process_name("bgjob-watch")
     lock = _lock_patiently(home)
     again_s = AGAIN_S
@@ -53,13 +55,6 @@ def main(home: str) -> None:
             return
         again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
         time.sleep(again_s)
-
-
-def _step_back() -> None:
-    """Behind the jobs: Linux weighs whole sessions against each other, and niceness only within one."""
-    os.nice(NICENESS)
-    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as weight:
-        weight.write(str(NICENESS))
 
 
 def _lock_patiently(home: str) -> int | None:
@@ -117,8 +112,12 @@ class Watcher:
 
     def run(self) -> None:
         while self._has_work():
+            began = time.monotonic()
             is_behind = self._turn()
-            self._sleep(0.0 if is_behind else 1.0)
+            worked_s = time.monotonic() - began
+            if not is_behind:
+                self._sleep()
+            time.sleep(max(BREATHER_S, REST * worked_s))
 
     def _has_work(self) -> bool:
         """Let go of the lock before the last look: whoever enters a job after that finds it free."""
@@ -167,10 +166,8 @@ class Watcher:
             self._notices.forget(post.directory)
         lookout.strike_out(self._store.home, job_id)
 
-    def _sleep(self, longest_s: float) -> None:
-        if longest_s:
-            self._notices.wait(min(longest_s, self._courier.seconds_left()), self._courier.descriptors)
-            time.sleep(BREATHER_S)
+    def _sleep(self) -> None:
+        self._notices.wait(self._courier.seconds_left(), self._courier.descriptors)
 
 
 class Post:

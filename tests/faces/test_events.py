@@ -1,5 +1,6 @@
 """Events at the faces: the line `news` of any answer, and the command line."""
 
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Jobs, News
 from tests.conftest import Gate, Server, StartServer
@@ -29,6 +31,20 @@ def ended(jobs: Jobs) -> Ended:
         assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30).events
 
     return wait
+
+
+def listens(pid: int) -> bool:
+    """Whether it waits for a directory to change."""
+    descriptors = Path(f"/proc/{pid}/fd").iterdir()
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        return any("inotify" in str(each.readlink()) for each in descriptors)
+    return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
 
 
 class TestNews:
@@ -111,12 +127,17 @@ class TestNews:
 
 
 class TestTheTool:
-    def test_a_call_that_is_called_off_over_the_wire_ends_and_the_server_lives(
-        self, server: Server, gate: Gate
+    def test_a_call_that_is_called_off_ends_in_the_server_too(
+        self, start_server: StartServer, portal: BlockingPortal
     ) -> None:
-        cursor = server.call("job_events")["cursor"]
-        answer = server.call("job_events", since=cursor, timeout_s=0.1)
-        assert (answer["events"], answer["cursor"]) == ([], cursor)
+        server = start_server()
+        call = portal.start_task_soon(lambda: server.client.call_tool("job_events", {"timeout_s": 40}))
+        wait_until(lambda: listens(server.pid))  # provably in flight
+        began = time.monotonic()
+        assert call.cancel()
+        wait_until(lambda: not listens(server.pid))
+        assert time.monotonic() - began < 20
+        assert server.call("list_jobs")["jobs"] == []
 
     def test_kinds_may_be_asked_for_though_they_are_not_listed(self, server: Server) -> None:
         job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]

@@ -397,7 +397,6 @@ class TestWatches:
         for pid in watchers(home):
             assert os.getpgid(pid) != os.getpgid(0)
             assert os.getsid(pid) != os.getsid(0)
-            assert os.getpriority(os.PRIO_PROCESS, pid) > 0
         assert not {parent_of(pid) for pid in watchers(home)} & {os.getpid()}
 
     def test_it_ends_with_the_last_job_that_it_looks_after(self, jobs: Jobs, home: Path) -> None:

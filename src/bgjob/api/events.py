@@ -13,7 +13,7 @@ from bgjob.api.answers import Happened, Happenings
 from bgjob.api.look import Looking
 from bgjob.api.news import News
 from bgjob.api.read import BYTES_PER_TOKEN
-from bgjob.api.wait import Cancellation, Tell
+from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.errors import InvalidArgument, JobNotFound
 from bgjob.event_log import Cursor
 from bgjob.history import History
@@ -48,7 +48,7 @@ class Telling(Looking):
         began, timeout_s = time.monotonic(), min(timeout_s, self._settings.max_wait_s)
         with contextlib.closing(Notices()) as notices:
             notices.watch(self._store.events)  # first: what happens while we read wakes us
-            looked_at = -LOOK_EVERY_S
+            looked_at, told_s = -LOOK_EVERY_S, 0.0
             while True:
                 if time.monotonic() >= looked_at + LOOK_EVERY_S:
                     self._bring_up_to_date()
@@ -57,7 +57,8 @@ class Telling(Looking):
                 passed_s = time.monotonic() - began
                 if found.events or passed_s >= timeout_s:
                     return found
-                if tell:
+                if tell and passed_s >= told_s + TELL_EVERY_S:
+                    told_s = passed_s
                     tell(passed_s, "nothing has happened yet")
                 place = Cursor.parse(found.cursor)
                 if notices.wait(timeout_s - passed_s, [cancellation.signal.fileno()] if cancellation else []):
