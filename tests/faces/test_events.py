@@ -60,13 +60,14 @@ class TestNews:
         assert "news" not in ours.call("list_jobs", limit=1)
 
     def test_it_is_in_the_text_as_in_the_structure(
-        self, start_server: StartServer, ended: Ended, portal: Any
+        self, start_server: StartServer, jobs: Jobs, portal: BlockingPortal
     ) -> None:
         server = start_server()
-        ended(server.execute("true"))
+        jobs.kill(server.execute("cat"))
         result = portal.call(lambda: server.client.call_tool("list_jobs", {"status": "running"}))
+        assert result.structured_content is not None
         assert "1 job ended" in result.structured_content["news"]
-        assert json.loads(result.content[0].text) == result.structured_content
+        assert json.loads(getattr(result.content[0], "text", "")) == result.structured_content
 
     @pytest.mark.parametrize(
         ("tool", "arguments"),
@@ -79,11 +80,11 @@ class TestNews:
         ],
     )
     def test_what_an_answer_itself_says_is_no_news(
-        self, start_server: StartServer, ended: Ended, tool: str, arguments: dict[str, Any]
+        self, start_server: StartServer, jobs: Jobs, tool: str, arguments: dict[str, Any]
     ) -> None:
         server = start_server()
-        job_id = server.execute("exit 3")
-        ended(job_id)
+        job_id = server.execute("cat")
+        jobs.kill(job_id)
         given = json.loads(json.dumps(arguments).replace("ID", job_id))
         assert "news" not in server.call(tool, **given)
         assert "news" not in server.call("get_job_output", job_id=job_id)
@@ -109,9 +110,9 @@ class TestNews:
         ended(start_server().execute("true"))
         assert "news" not in start_server().call("list_jobs", status="running")
 
-    def test_it_can_be_turned_off(self, start_server: StartServer, ended: Ended) -> None:
+    def test_it_can_be_turned_off(self, start_server: StartServer, jobs: Jobs) -> None:
         server = start_server(MCP_BG_NEWS="off")
-        ended(server.execute("true"))
+        jobs.kill(server.execute("cat"))
         assert "news" not in server.call("list_jobs", status="running")
 
     def test_it_costs_next_to_nothing_when_there_is_none(self, jobs: Jobs, ended: Ended) -> None:
