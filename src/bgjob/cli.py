@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 
 from bgjob import __version__
-from bgjob.api import Jobs, open_jobs
+from bgjob.api import Happened, Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
 from bgjob.job import Ended, Job, Lost, OverLimit, Queued, Running, cause_word, signal_name, status_word
 from bgjob.log_format import STDERR
 from bgjob.terms import LIMIT_TERMS, checked
 
+FOLLOW_S = 30.0
+EVENT_TOKENS = 20_000
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
 same ones. ID may be the beginning of an id, or a name.
@@ -95,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
         help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
     )
     run.add_argument(
+        "--watch",
+        action="append",
+        metavar="PATTERN",
+        help="each line that matches is an event; may be repeated",
+    )
+    run.add_argument(
         "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
     )
     run.set_defaults(act=_run)
@@ -113,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     priority.add_argument("id", metavar="ID")
     priority.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
     priority.set_defaults(act=_priority)
+    events = commands.add_parser("events", help="what happened to jobs, newest last")
+    events.add_argument("-f", "--follow", action="store_true", help="go on, as it happens")
+    events.add_argument("--since", metavar="CURSOR", help="what came after it (default: the newest events)")
+    events.add_argument("ids", nargs="*", metavar="ID", help="of these jobs (default: of all)")
+    events.set_defaults(act=_events)
 
     kill = commands.add_parser("kill", help="stop a job and everything it started")
     kill.add_argument(
@@ -167,6 +180,7 @@ def _run(options: argparse.Namespace) -> int:
             "backoff_s": options.backoff,
             **checked(dict(options.limit), LIMIT_TERMS),
         },
+        watch=options.watch,
     )
     print(job.id)
     return 0
@@ -237,6 +251,33 @@ def _logs(options: argparse.Namespace) -> int:
         out.write(chunk.data)
         out.flush()
     return 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    jobs, since = _jobs(), options.since
+    job_ids = [_found(jobs, options, each) for each in options.ids] or None
+    while True:
+        found = jobs.events(
+            since, job_ids=job_ids, timeout_s=FOLLOW_S if options.follow else 0, max_tokens=EVENT_TOKENS
+        )
+        for event in found.events:
+            print(_event_row(event), flush=True)
+        since = found.cursor
+        if not (found.more or options.follow):
+            print(f"(bgjob events --since {since} shows what comes next)", file=sys.stderr)
+            return 0
+
+
+def _found(jobs: Jobs, options: argparse.Namespace, prefix: str) -> str:
+    options.id = prefix  # for the error, if there is no such job
+    return jobs.find(prefix).id
+
+
+def _event_row(event: Happened) -> str:
+    when = time.strftime("%F %T", time.localtime(event.at))
+    details = " ".join(f"{word}={_printable(str(value))}" for word, value in event.details.items())
+    return f"{when}  {event.job_id[:8]}  {_printable(event.name or '-'):12.12}  {event.kind:10}  {details}".rstrip()
 
 
 def _kill(options: argparse.Namespace) -> int:

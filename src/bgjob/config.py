@@ -34,6 +34,8 @@ class Settings:
     limits: Mapping[str, str]
     groups: Mapping[str, int]
     max_store_bytes: int | None
+    news: bool
+    on_event: str | None
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,19 @@ def _pairs(text: str) -> Mapping[str, str]:
     if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
         raise ValueError("write name=value, with commas between")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _switch(text: str) -> bool:
+    words = {"on": True, "off": False}
+    if text.strip().lower() not in words:
+        raise ValueError
+    return words[text.strip().lower()]
+
+
+def _command(text: str) -> str | None:
+    if text and (not text.strip() or "\0" in text):
+        raise ValueError
+    return text or None
 
 
 def _groups(text: str) -> Mapping[str, int]:
@@ -310,5 +325,21 @@ SETTINGS = (
         f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
         "how much room all jobs together may take on disk: the oldest ended ones go first; where running ones alone "
         "take more, none is started",
+    ),
+    Setting(
+        "MCP_BG_NEWS",
+        "news",
+        "on",
+        _switch,
+        "`on` or `off`",
+        "whether answers have a line about other jobs that ended since the client last looked",
+    ),
+    Setting(
+        "MCP_BG_ON_EVENT",
+        "on_event",
+        "",
+        _command,
+        'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
+        "run for each event of the jobs that this server starts, the event as JSON on its stdin",
     ),
 )

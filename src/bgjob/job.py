@@ -13,6 +13,10 @@ LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silenc
 """The limits that end a job; one more, open files, only makes its calls fail."""
 
 
+Event = dict[str, Any]
+"""As the log has it: at, kind, job_id, and what else there is to say of its kind."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """What to run. Written once, before the job is visible."""
@@ -37,6 +41,8 @@ class Spec:
     queue: Mapping[str, Any] = field(default_factory=dict)
     """after (ids), after_policy, not_before, max_jobs, group_slots; empty: it was not to wait for anything."""
     group: str | None = None
+    on_event: str | None = None
+    """A shell command that is run for each of its events."""
 
 
 class UnreadableSpec(Spec):

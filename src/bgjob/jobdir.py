@@ -9,6 +9,7 @@
     outcome.json   how it ended               written once by the shim, after the last byte of output
     limits.json    how its limits are kept    written by the shim before the child is exec'd, if it has limits
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
+    watch.json     how far its watches have looked         rewritten whole by the watcher
     ctl            the shim's socket
     log/           the output, see log_format
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 SPEC, SCRIPT, PAPERS = "spec.json", "script", "papers"
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
-TERMINAL, LIMITS = "terminal.json", "limits.json"
+TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"

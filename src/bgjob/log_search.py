@@ -81,7 +81,7 @@ def search(
     limit is reached. Context lines are of the same stream, within the same window."""
     window = _window(log, since, log.end if until is None else until, after_us, before_us)
     hunt = _Hunt(pattern, limit, newest_first, count)
-    complete = hunt.through(_cells(log, *window, newest_first), streams, out_of_time)
+    complete = hunt.through(cells(log, *window, newest_first), streams, out_of_time)
     matches = hunt.best[:limit]
     if context_lines:
         matches = [_with_context(log, match, context_lines, window) for match in matches]
@@ -125,7 +125,7 @@ class _Runs:
         return self.printed_before(stream) + own
 
 
-class _Text:
+class Text:
     """Bytes of one stream in their order, and where in the log they lie."""
 
     def __init__(self, data: bytes, places: list[tuple[int, int, int]], end: int) -> None:
@@ -141,31 +141,31 @@ class _Text:
         """The offset behind the byte before a position."""
         return self.end if position == len(self.data) else self.place(position - 1)[0] + 1
 
-    def part(self, start: int, end: int) -> "_Text | None":
+    def part(self, start: int, end: int) -> "Text | None":
         """Some of it, as one line or part of a line: only its ends are placed."""
         if start >= end:
             return None
-        return _Text(self.data[start:end], [(0, *self.place(start))], self.end_of(end))
+        return Text(self.data[start:end], [(0, *self.place(start))], self.end_of(end))
 
-    def followed_by(self, rest: "_Text | None") -> "_Text":
-        return _Text(self.data + rest.data, self._places, rest.end) if rest else self
+    def followed_by(self, rest: "Text | None") -> "Text":
+        return Text(self.data + rest.data, self._places, rest.end) if rest else self
 
 
-class _Cell:
+class Cell:
     """Some bytes of a segment; `jump` where the cell before it does not lie beside it."""
 
     def __init__(self, fd: int, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None) -> None:
-        self._fd, self._runs, self._start, self._end, self._jump = fd, runs, start, end, jump
+        self._fd, self._runs, self.start, self.end, self._jump = fd, runs, start, end, jump
         self._data: bytes | None = None
 
-    def text(self, stream: int) -> _Text | None:
+    def text(self, stream: int) -> Text | None:
         """What the stream printed here. Read only if it is asked for and there is something."""
-        spans = [span for span in self._runs.within(self._start, self._end) if span[2] == stream]
+        spans = [span for span in self._runs.within(self.start, self.end) if span[2] == stream]
         if not spans:
             return None
         if self._data is None:
-            self._data = os.pread(self._fd, self._end - self._start, self._start - self._runs.segment.start)
-        return _text(self._data, self._start, spans)
+            self._data = os.pread(self._fd, self.end - self.start, self.start - self._runs.segment.start)
+        return _text(self._data, self.start, spans)
 
     def is_cut_off(self, stream: int) -> bool:
         """Whether bytes of the stream are gone between the cell before it and this one."""
@@ -175,7 +175,7 @@ class _Cell:
         return newer.printed_before(stream) != older.printed_by_its_end(stream)
 
 
-def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> _Text:
+def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> Text:
     """What the spans have of the data, which lies in the log at `start`."""
     places, at = [], 0
     for left, right, _, time_us in spans:
@@ -184,10 +184,10 @@ def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> _T
     if at < len(data):
         view = memoryview(data)
         data = b"".join([view[left - start : right - start] for left, right, _, _ in spans])
-    return _Text(data, places, spans[-1][1])
+    return Text(data, places, spans[-1][1])
 
 
-def _cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[_Cell]:
+def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[Cell]:
     """All of the log between two offsets."""
     size = CELL_MIN_BYTES
     last: _Runs | None = None
@@ -196,7 +196,7 @@ def _cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator
         jump = _jump(runs, last, newest_first)
         while left < right:
             first = max(left, right - size) if newest_first else left
-            yield _Cell(fd, runs, first, min(right, first + size), jump)
+            yield Cell(fd, runs, first, min(right, first + size), jump)
             left, right = (left, first) if newest_first else (first + size, right)
             jump, size = None, min(size * 2, CELL_MAX_BYTES)
         last = runs
@@ -237,20 +237,20 @@ def _window(
 # -- whole lines ----------------------------------------------------------------------------------------
 
 
-class _Lines:
+class Lines:
     """Whole lines of one stream: a part of a text."""
 
-    def __init__(self, text: _Text, start: int, end: int) -> None:
+    def __init__(self, text: Text, start: int, end: int) -> None:
         self.text, self.start, self.end = text, start, end
 
 
-class _Forward:
+class Forward:
     """Takes the texts of a stream, oldest first, and gives whole lines."""
 
     def __init__(self) -> None:
-        self.unfinished: _Text | None = None
+        self.unfinished: Text | None = None
 
-    def lines(self, text: _Text) -> Iterator[_Lines]:
+    def lines(self, text: Text) -> Iterator[Lines]:
         first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
         if self.unfinished:
             text_end = first or len(text.data)
@@ -262,27 +262,27 @@ class _Forward:
         else:
             first = 0
         if first < last:
-            yield _Lines(text, first, last)
+            yield Lines(text, first, last)
         self.unfinished = text.part(last, len(text.data))
 
-    def flush(self) -> Iterator[_Lines]:
+    def flush(self) -> Iterator[Lines]:
         """No more is to come: what waits is a line."""
         line, self.unfinished = self.unfinished, None
         if line:
-            yield _Lines(line, 0, len(line.data))
+            yield Lines(line, 0, len(line.data))
 
 
-class _Backward(_Forward):
+class _Backward(Forward):
     """The same, newest first."""
 
-    def lines(self, text: _Text) -> Iterator[_Lines]:
+    def lines(self, text: Text) -> Iterator[Lines]:
         first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
         if tail := text.part(last, len(text.data)):
             self.unfinished = tail.followed_by(self.unfinished)
         if last or (self.unfinished and len(self.unfinished.data) > LINE_MAX_BYTES):
             yield from self.flush()
         if first < last:
-            yield _Lines(text, first, last)
+            yield Lines(text, first, last)
         if first:
             self.unfinished = text.part(0, first)
 
@@ -299,11 +299,9 @@ class _Hunt:
         self._pattern, self._newest_first, self._count_all = pattern, newest_first, count_all
         self._most = limit if count_all else limit + 1  # one more tells that there are more
 
-    def through(
-        self, cells: Iterable[_Cell], streams: Sequence[int], out_of_time: Callable[[], bool]
-    ) -> bool:
+    def through(self, cells: Iterable[Cell], streams: Sequence[int], out_of_time: Callable[[], bool]) -> bool:
         """False if it had to end before its time."""
-        joiners = {stream: _Backward() if self._newest_first else _Forward() for stream in streams}
+        joiners = {stream: _Backward() if self._newest_first else Forward() for stream in streams}
         for cell in cells:
             if out_of_time():
                 return False
@@ -319,7 +317,7 @@ class _Hunt:
             self._look_into(joiner.flush(), stream)
         return True
 
-    def _needs(self, joiner: _Forward) -> bool:
+    def _needs(self, joiner: Forward) -> bool:
         """Whether what is still to come of a stream is to be counted, or can be among the best."""
         if self._count_all or len(self.best) < self._most:
             return True
@@ -329,26 +327,26 @@ class _Hunt:
     def _rank(self, offset: int) -> int:
         return -offset if self._newest_first else offset
 
-    def _look_into(self, blocks: Iterator[_Lines], stream: int) -> None:
+    def _look_into(self, blocks: Iterator[Lines], stream: int) -> None:
         for lines in blocks:
             if not self._may_have_the_best(lines):
                 self.count += self._pattern.count_lines(lines.text.data, lines.start, lines.end)
                 continue
             found = _matches(self._pattern, lines)
             if self._newest_first:
-                kept: Iterable[_Found] = deque(self._counted(found), maxlen=self._most)
+                kept: Iterable[Found] = deque(self._counted(found), maxlen=self._most)
             else:
                 kept = list(islice(self._counted(found), self._most))
                 if len(kept) == self._most:
                     deque(self._counted(found), maxlen=0)
-            self._keep([_shown(lines.text, one, stream) for one in kept])
+            self._keep([shown(lines.text, one, stream) for one in kept])
 
-    def _counted(self, found: "Iterator[_Found]") -> "Iterator[_Found]":
+    def _counted(self, found: "Iterator[Found]") -> "Iterator[Found]":
         for one in found:
             self.count += 1
             yield one
 
-    def _may_have_the_best(self, lines: _Lines) -> bool:
+    def _may_have_the_best(self, lines: Lines) -> bool:
         if len(self.best) < self._most:
             return True
         if not self._most:
@@ -362,10 +360,10 @@ class _Hunt:
             self.best = best[: self._most]
 
 
-_Found = tuple[int, int, int, int]  # positions: of a line, behind it and its newline, of the match, behind it
+Found = tuple[int, int, int, int]  # positions: of a line, behind it and its newline, of the match, behind it
 
 
-def _matches(pattern: Pattern, lines: _Lines) -> Iterator[_Found]:
+def _matches(pattern: Pattern, lines: Lines) -> Iterator[Found]:
     data, at, end = lines.text.data, lines.start, lines.end
     last = end - data.endswith(b"\n", at, end)  # behind the last newline there is no line
     while at < end:
@@ -380,22 +378,22 @@ def _matches(pattern: Pattern, lines: _Lines) -> Iterator[_Found]:
 # -- what is shown --------------------------------------------------------------------------------------
 
 
-def _shown(text: _Text, found: _Found, stream: int) -> Match:
+def shown(text: Text, found: Found, stream: int, most: int = SHOWN_BYTES) -> Match:
     start, end, match_start, match_end = found
     offset, time_us = text.place(start)
     last = end - text.data.endswith(b"\n", start, end)
-    spare = max(0, SHOWN_BYTES - (match_end - match_start))
-    left = max(start, min(match_start - spare // 2, last - SHOWN_BYTES))
-    line = _cut(text.data, start, left, last)
-    return Match(offset, text.end_of(end), stream, time_us, line, last - start > SHOWN_BYTES)
+    spare = max(0, most - (match_end - match_start))
+    left = max(start, min(match_start - spare // 2, last - most))
+    line = _cut(text.data, start, left, last, most)
+    return Match(offset, text.end_of(end), stream, time_us, line, last - start > most)
 
 
-def _cut(data: bytes, start: int, left: int, last: int) -> bytes:
+def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES) -> bytes:
     """The line data[start:last], shown from `left` on: as much as may be, in whole characters."""
-    part = data[left : min(last, left + SHOWN_BYTES)]
+    part = data[left : min(last, left + most)]
     if left > start:
         part = part[output_text.stray_bytes(part) :]
-    if left + SHOWN_BYTES < last:
+    if left + most < last:
         part = part[: len(part) - output_text.unfinished_bytes(part)]
     return part
 
@@ -411,8 +409,8 @@ def _with_context(log: LogReader, match: Match, lines: int, window: tuple[int, i
 def _nearest(log: LogReader, stream: int, most: int, start: int, end: int, newest_first: bool) -> list[bytes]:
     """Lines of a stream, until there are enough of them or bytes are gone."""
     found: list[bytes] = []
-    joiner = _Backward() if newest_first else _Forward()
-    for cell in _cells(log, start, end, newest_first):
+    joiner = _Backward() if newest_first else Forward()
+    for cell in cells(log, start, end, newest_first):
         if cell.is_cut_off(stream):
             break
         if text := cell.text(stream):
@@ -425,7 +423,7 @@ def _nearest(log: LogReader, stream: int, most: int, start: int, end: int, newes
     return found
 
 
-def _each(lines: _Lines, newest_first: bool) -> Iterator[bytes]:
+def _each(lines: Lines, newest_first: bool) -> Iterator[bytes]:
     data, start, end = lines.text.data, lines.start, lines.end
     while start < end:
         if newest_first:

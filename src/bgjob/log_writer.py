@@ -59,6 +59,14 @@ class LogWriter:
     def _left(self) -> int:
         return self.limit_bytes - self.end if self._keeps_first else self._room
 
+    def last_bytes(self, most: int) -> bytes:
+        """What was written last, of either stream; from the newest segment alone."""
+        if self._data < 0:
+            return b""
+        with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
+            segment.seek(-min(most, self.end - self._start), os.SEEK_END)
+            return segment.read(most) or b""
+
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
         self.before[stream] += count

@@ -7,7 +7,7 @@ number of lines can be searched in one call. Bytes that are not UTF-8 match no c
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from mmap import mmap
 from typing import Any, NoReturn
@@ -112,6 +112,17 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
         partial(run.Match, engine.Anchor.ANCHOR_START) if run.ok() else None,
         encoded if literal and not ignore_case else b"",
     )
+
+
+def compile_any(texts: Sequence[str]) -> Pattern | None:
+    """Where one of these valid patterns matches first, in one pass. None if they cannot be put together: too large, or
+    one of them does not stand for itself, as a quotation that is not ended."""
+    import re2
+
+    engine: Any = re2._re2.RE2
+    source = "|".join(f"(?:{_by_line(text)})" for text in texts).encode()
+    one = engine(b"(?m)" + source, _options(re2.Options(), ignore_case=False))
+    return Pattern(partial(one.Match, engine.Anchor.UNANCHORED), None, b"") if one.ok() else None
 
 
 def _options(options: Any, ignore_case: bool) -> Any:

@@ -3,6 +3,8 @@
     jobs/<id>/             one job each, see jobdir
     index/<µs>-<id>        its spec's second name, by creation: newest first without opening anything
     events/                what happened, see event_log
+    watches/, watcher.lock jobs whose output and events somebody looks after, see lookout
+    on_event.json          how far the log of events has been handed to commands, see courier
     slots/<n>              flocked by the shim that uses it, see slots
     queue/                 who waits for one, see queue_dir
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked

@@ -36,7 +36,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schema]:
         return {tool["name"]: tool for tool in client.tools()}
 
 
-@pytest.mark.parametrize("name", sorted([*REFERENCE, "wait_for_job", "search_job_output"]))
+@pytest.mark.parametrize("name", sorted([*REFERENCE, "wait_for_job", "search_job_output", "job_events"]))
 def test_the_schema_is_the_recorded_one(tools: dict[str, Schema], name: str) -> None:
     golden.check(SNAPSHOTS / f"{name}.json", json.dumps(tools[name], indent=2, sort_keys=True) + "\n")
 

@@ -117,3 +117,18 @@ def assert_every_byte_is_there_or_gone(
 
 def joined(pieces: list[Piece]) -> bytes:
     return b"".join(piece.data for piece in pieces)
+
+
+def pour(writer: LogWriter, stream: int, data: bytes) -> None:
+    """All of it into the log, through a pipe."""
+    source, sink = os.pipe()
+    try:
+        for start in range(0, len(data), PIPE_BYTES):
+            piece = data[start : start + PIPE_BYTES]
+            assert os.write(sink, piece) == len(piece)
+            left = len(piece)
+            while left:
+                left -= writer.take(source, stream, left)
+    finally:
+        os.close(source)
+        os.close(sink)

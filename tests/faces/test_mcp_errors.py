@@ -29,7 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
 @pytest.fixture(autouse=True)
 def _lives(client: RawClient) -> Iterator[None]:
     yield
-    assert len(client.tools()) == 9
+    assert len(client.tools()) == 10
     assert client.process.poll() is None
 
 

@@ -28,6 +28,10 @@ BAD_VALUES = {
     "MCP_BG_KEEP_DAYS": "a week",
     "MCP_BG_KEEP_JOBS": "1.5",
     "MCP_BG_MAX_WAIT": "for ever",
+    "MCP_BG_LIMITS": "memory",
+    "MCP_BG_GROUPS": "gpu=none",
+    "MCP_BG_NEWS": "sometimes",
+    "MCP_BG_ON_EVENT": "  ",
     "MCP_BG_MAX_JBOS": "5",
 }
 ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {

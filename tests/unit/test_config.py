@@ -33,6 +33,9 @@ VALUES = [
     ("MCP_BG_KEEP_JOBS", "0", 0),
     ("MCP_BG_MAX_STORE_SIZE", "none", None),
     ("MCP_BG_MAX_STORE_SIZE", "2GB", 2 * 1024**3),
+    ("MCP_BG_NEWS", "off", False),
+    ("MCP_BG_NEWS", " ON ", True),
+    ("MCP_BG_ON_EVENT", "curl -d @- localhost", "curl -d @- localhost"),
 ]
 
 NOT_NUMBERS = [
@@ -52,11 +55,16 @@ NOT_NUMBERS = [
     "1\0",
     "\xa05",
 ]
-NUMERIC = [row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands")]
+NUMERIC = [
+    row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands", "on_event")
+]
 
 BAD_VALUES = [
     *((variable, text) for variable in NUMERIC for text in NOT_NUMBERS),
     ("MCP_BG_MAX_STORE_SIZE", "1023KB"),
+    ("MCP_BG_NEWS", "yes"),
+    ("MCP_BG_ON_EVENT", "  "),
+    ("MCP_BG_ON_EVENT", "a\0b"),
     ("MCP_BG_MAX_JOBS", "0"),
     ("MCP_BG_MAX_JOBS", "1001"),
     ("MCP_BG_MAX_JOBS", "2.5"),
@@ -119,6 +127,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         limits={},
         groups={},
         max_store_bytes=None,
+        news=True,
+        on_event=None,
     )
 
 

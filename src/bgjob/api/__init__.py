@@ -7,6 +7,8 @@ from bgjob import terms
 from bgjob.api.answers import (
     Chunk,
     Found,
+    Happened,
+    Happenings,
     Interaction,
     Kill,
     KillWord,
@@ -18,6 +20,8 @@ from bgjob.api.answers import (
     Ran,
     Waited,
 )
+from bgjob.api.events import Telling
+from bgjob.api.news import News
 from bgjob.api.read import Shown, View
 from bgjob.api.run import Executing, IfRunning
 from bgjob.api.search import Searching
@@ -34,6 +38,8 @@ __all__ = [
     "Chunk",
     "Conditions",
     "Found",
+    "Happened",
+    "Happenings",
     "IfRunning",
     "Interaction",
     "Jobs",
@@ -42,6 +48,7 @@ __all__ = [
     "Look",
     "Match",
     "Mode",
+    "News",
     "Output",
     "Page",
     "Picture",
@@ -55,7 +62,7 @@ __all__ = [
 ]
 
 
-class Jobs(Executing, Searching):
+class Jobs(Executing, Searching, Telling):
     """All verbs, on one store."""
 
 

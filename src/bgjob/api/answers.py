@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from bgjob.activity import Activity
 from bgjob.job import History, Job
@@ -151,6 +151,33 @@ class Found:
     searched_jobs: int
     complete: bool
     """False: there was no time to look at everything."""
+
+
+@dataclass(frozen=True)
+class Happened:
+    """An event."""
+
+    at: float
+    """Seconds since the epoch."""
+    kind: str
+    job_id: str
+    name: str | None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Happenings:
+    events: list[Happened]
+    cursor: str
+    """Behind the last of them: what has been read up to here."""
+    more: bool = False
+    """There are more after the cursor now; they did not fit."""
+    left_out: int = 0
+    """Older ones that did not fit, where no cursor said from where on."""
+    earlier: str | None = None
+    """A cursor that reads those, oldest first."""
+    gone_bytes: int = 0
+    """About how much of what came after the given cursor is no longer kept."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import event_log, policy, queue_dir, quota, terms
+from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
 from bgjob.job import Job, NeverStarted, Queued, Running, Spec
@@ -56,9 +56,9 @@ class Starting(Looking):
         self._clean()
         try:
             self._make_room()
-            return self._begin(
-                spec, environment, priority=self._terms(options.get("terms")).get("priority", 0)
-            )
+            priority = self._terms(options.get("terms")).get("priority", 0)
+            with self._watched(spec):
+                return self._begin(spec, environment, priority)
         except OSError as error:
             raise CannotStart(error, self._store.home) from error
 
@@ -119,6 +119,7 @@ class Starting(Looking):
             restart=terms.restart_of(given),
             queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
             group=self._checked_group(given.get("group")),
+            on_event=self._settings.on_event,
         )
 
     def _queue(self, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
@@ -154,6 +155,20 @@ class Starting(Looking):
             )
         if allowed and cwd and not _is_inside(_directory(base, cwd), base):
             raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
+
+    @contextlib.contextmanager
+    def _watched(self, spec: Spec) -> Iterator[None]:
+        """Somebody looks after its watches and events, also when we are gone."""
+        home = self._store.home
+        if not spec.watch and not spec.on_event:
+            yield
+            return
+        with contextlib.ExitStack() as undo:
+            lookout.enter(home, spec.id)
+            undo.callback(lookout.strike_out, home, spec.id)
+            yield
+            undo.pop_all()
+        lookout.ensure_watcher(home, self._environment)
 
     def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
         with contextlib.ExitStack() as ours:
@@ -202,7 +217,10 @@ def _checked_watch(watch: Sequence[str] | None) -> list[str]:
     if watch and len(watch) > MOST_WATCHES:
         raise InvalidArgument(f"watch has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.")
     for pattern in watch or ():
-        compile_pattern(pattern)
+        try:
+            compile_pattern(pattern)
+        except InvalidArgument as problem:
+            raise InvalidArgument(f"watch: {problem}") from None
     return list(watch or ())
 
 

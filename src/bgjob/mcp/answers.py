@@ -9,7 +9,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from bgjob.api import Found, Interaction, Kill, KillWord, Look, Match, Mode, Output, Page, Ran, Waited
+from bgjob.api import (
+    Found,
+    Happened,
+    Happenings,
+    Interaction,
+    Kill,
+    KillWord,
+    Look,
+    Match,
+    Mode,
+    Output,
+    Page,
+    Ran,
+    Waited,
+)
 from bgjob.api.answers import InputWord
 from bgjob.job import (
     CauseWord,
@@ -307,6 +321,35 @@ class FoundLines:
     @classmethod
     def of(cls, found: Found) -> "FoundLines":
         return cls(list(map(FoundLine.of, found.matches)), found.count, found.complete, found.searched_jobs)
+
+
+@dataclass(frozen=True)
+class Told:
+    events: Annotated[
+        list[dict[str, Any]], Field(description="oldest first: time, job_id, name, kind, details")
+    ]
+    cursor: str
+    more: Annotated[bool | None, Field(description="true: call again with cursor")] = None
+    left_out: Count = None
+    earlier: Text = None
+    gone_bytes: Count = None
+
+    @classmethod
+    def of(cls, found: Happenings) -> "Told":
+        return cls(
+            list(map(_event, found.events)),
+            found.cursor,
+            found.more or None,
+            found.left_out or None,
+            found.earlier,
+            found.gone_bytes or None,
+        )
+
+
+def _event(happened: Happened) -> dict[str, Any]:
+    name = {"name": happened.name} if happened.name else {}
+    head = {"time": _timestamp(happened.at), "job_id": happened.job_id, **name, "kind": happened.kind}
+    return head | happened.details
 
 
 @dataclass(frozen=True)

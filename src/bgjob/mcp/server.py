@@ -14,15 +14,17 @@ from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.errors import BgjobError
 from bgjob.mcp import stdio
+from bgjob.mcp.news import telling
 from bgjob.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
 Shell commands as background jobs that outlive this server. execute_command starts one; with wait_s a quick command \
 needs only that call. Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent \
-or waits for input. Every answer has a cursor: pass it as since to read only what is new; max_tokens bounds an answer, \
-search_job_output finds a line. interact_with_job answers prompts; start editors, REPLs and menus with pty=true and \
-look at view=screen. name with if_running=reuse gives one dev server instead of two. kill_job ends a job with all it \
-started; list_jobs finds the jobs of earlier sessions: kill_job what is no longer needed."""
+or waits for input; job_events tells what happened to all jobs since a cursor, after a restart too. Every answer has a \
+cursor: pass it as since to read only what is new; max_tokens bounds an answer, search_job_output finds a line. \
+interact_with_job answers prompts; start editors, REPLs and menus with pty=true and look at view=screen. name with \
+if_running=reuse gives one dev server instead of two. kill_job ends a job with all it started; list_jobs finds the \
+jobs of earlier sessions: kill_job what is no longer needed."""
 
 AN_HOUR = CacheHint(ttl_ms=3_600_000, scope="public")
 
@@ -41,13 +43,16 @@ def serve(environ: Mapping[str, str]) -> None:
 
 
 def server_for(jobs: Jobs) -> Server:
+    annotate = telling(jobs.news())
+
     async def list_tools(
         context: ServerRequestContext, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         return ListToolsResult(tools=TOOLS.listing)
 
     async def call_tool(context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
-        return await TOOLS.call(jobs, params.name, params.arguments or {}, context.session.report_progress)
+        progress = context.session.report_progress
+        return await TOOLS.call(jobs, params.name, params.arguments or {}, progress, annotate)
 
     server = Server(
         "bgjob",

@@ -43,6 +43,8 @@ THREADS = 1000
 ERROR_END_CHARACTERS = 1000
 CALLER = "caller"
 
+Annotate = Callable[[Mapping[str, Any], dict[str, Any]], None]
+"""Adds to an answer what is not of the tool; it is given the arguments of the call and the answer."""
 Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
 
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -79,7 +81,13 @@ class Entry(Generic[Door]):
     def wants_caller(self) -> bool:
         return CALLER in inspect.signature(self.function).parameters
 
-    def answer(self, door: Door, given: Mapping[str, Any], caller: Caller | None = None) -> CallToolResult:
+    def answer(
+        self,
+        door: Door,
+        given: Mapping[str, Any],
+        caller: Caller | None = None,
+        annotate: Annotate | None = None,
+    ) -> CallToolResult:
         """What goes wrong is an answer too: this raises nothing, and the server lives."""
         try:
             arguments = self.arguments.model_validate(self.without_nulls(given))
@@ -87,17 +95,22 @@ class Entry(Generic[Door]):
             return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
         try:
             who = {CALLER: caller} if self.wants_caller else {}
-            return success(plain(self.function(door, **vars(arguments), **who)))
+            answer = plain(self.function(door, **vars(arguments), **who))
+            if annotate:
+                annotate(given, answer)
+            return success(answer)
         except BgjobError as problem:
             return failure(str(problem))
         except Exception:
             log.exception("Internal error in %s", self.tool.name)
             return failure(f"Internal error in {self.tool.name}; the server's log on stderr has the details.")
 
-    def answer_and_close(self, door: Door, given: Mapping[str, Any], caller: Caller | None) -> CallToolResult:
+    def answer_and_close(
+        self, door: Door, given: Mapping[str, Any], caller: Caller | None, annotate: Annotate | None = None
+    ) -> CallToolResult:
         """In a thread, which may outlive the interest in its answer."""
         try:
-            return self.answer(door, given, caller)
+            return self.answer(door, given, caller, annotate)
         finally:
             if caller:
                 caller.cancellation.close()
@@ -137,7 +150,12 @@ class Toolbox(Generic[Door]):
         return [entry.tool for entry in self.entries.values()]
 
     async def call(
-        self, door: Door, name: str, given: Mapping[str, Any], progress: Progress | None = None
+        self,
+        door: Door,
+        name: str,
+        given: Mapping[str, Any],
+        progress: Progress | None = None,
+        annotate: Annotate | None = None,
     ) -> CallToolResult:
         entry = self.entries.get(name)
         if entry is None:
@@ -145,11 +163,11 @@ class Toolbox(Generic[Door]):
                 INVALID_PARAMS, f"Unknown tool: {shown(name)}. There are: {', '.join(self.entries)}"
             )
         if not entry.blocks:
-            return entry.answer(door, given)
+            return entry.answer(door, given, annotate=annotate)
         caller = Caller(progress) if entry.wants_caller else None
         try:  # a cancelled call is let go of, never waited for; one that waits for a job is told, and ends
             return await anyio.to_thread.run_sync(
-                partial(entry.answer_and_close, door, given, caller),
+                partial(entry.answer_and_close, door, given, caller, annotate),
                 abandon_on_cancel=True,
                 limiter=self._threads,
             )

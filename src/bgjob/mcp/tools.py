@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.job import StatusWord
-from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Waits
+from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
 from bgjob.mcp.schema import UNLISTED
 from bgjob.mcp.toolbox import Caller, Toolbox
 
@@ -216,6 +216,34 @@ def search_job_output(
             before=before,
             limit=limit,
             oldest_first=oldest_first,
+        )
+    )
+
+
+@TOOLS.tool(READS, blocks=True)
+def job_events(
+    jobs: Jobs,
+    caller: Caller,
+    since: Annotated[str | None, Field(description="cursor of the last answer; default: the newest")] = None,
+    job_ids: Annotated[list[str] | None, Field(description="default: all jobs")] = None,
+    kinds: Annotated[list[str] | None, Unlisted] = None,
+    timeout_s: Annotated[float, Field(ge=0, description="Longest wait if there are none")] = 0,
+    max_tokens: Annotated[int | None, Field(ge=50, description="of the answer")] = None,
+) -> Told:
+    """Tell what happened to jobs since a cursor: started, matched (a watch), input (waits for it), limit_near,
+    limit_hit, queued, ended with its cause. Call it after a restart or compaction, or instead of asking job by job:
+    with your last cursor it misses nothing, whoever started the jobs. Changes nothing; events are kept for long, not
+    for ever (gone_bytes). Use wait_for_job instead for one job's output, list_jobs for what runs now. Errors: 'Job
+    <id> not found'; invalid cursor."""
+    return Told.of(
+        jobs.events(
+            since,
+            job_ids=job_ids,
+            kinds=kinds,
+            timeout_s=timeout_s,
+            max_tokens=max_tokens,
+            cancellation=caller.cancellation,
+            tell=caller.tell(timeout_s),
         )
     )
 

@@ -15,5 +15,6 @@ standard library only: they are forked from a zygote, or started fresh, once per
     feed        its stdin, from whoever steers
     stop        ending it, and all it started
     desk        the socket
+    herald      what happens to it, into the store's event log
     loop        the one place that waits
 """

@@ -12,7 +12,7 @@ import select
 import signal
 import time
 
-from bgjob import event_log, jobdir, processes, queue_dir, slots
+from bgjob import event_log, jobdir, lookout, processes, queue_dir, slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class Drainer:
         try:
             self._launch(directory, [lock, self._null, papers, *held], [self._lock, self._kicks])
             self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S
+            lookout.ensure_watcher(self._home)
         finally:
             os.close(papers)
 

@@ -9,7 +9,7 @@ import os
 import time
 
 from bgjob import jobdir, processes, queue_dir
-from bgjob.shim import child
+from bgjob.shim import child, herald
 from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
 from bgjob.shim.supervise import Supervisor
@@ -83,6 +83,7 @@ def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -
     except (OSError, ValueError) as error:
         return _fail(estate.given, error)
     run = run_record(pid, time.time())
+    herald.tell_started(spec, pid)  # first: whoever takes over and finds no record of the run tells it again
     supervisor.record_run(run)
     _tell(estate.given, run)
     will.started(pid, supervisor.started, keep_papers=_runs_again(spec))
@@ -140,6 +141,8 @@ def _resume(
     supervisor.resume(*started, outcome, legacy.stopping())
     known = _patiently(lambda: jobdir.read_record(jobdir.RUN)) or {}
     run = run_record(started[0], known.get("started_at") or time.time())
+    if not known:
+        herald.tell_started(spec, started[0])
     supervisor.record_run(run)
     _tell(estate.given, run)
     if not _runs_again(spec):
@@ -261,6 +264,7 @@ def _fail(given: Given, error: Exception) -> None:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
         pass  # then it is lost, as one that never started: what matters is that the starter is told
+    herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     for held in (*given.slots, given.lock):
         fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bgjob.shim.child import Ends
     from bgjob.shim.desk import Visitor
     from bgjob.shim.estate import Will
-    from bgjob.shim.loop import Loop
+    from bgjob.shim.loop import Action, Loop
 
 
 class Feed:
@@ -33,8 +33,10 @@ class Feed:
 class Stdin:
     """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
 
-    def __init__(self, loop: Loop, ends: Ends, will: Will, log_offset: Callable[[], int]) -> None:
-        self._loop, self._will, self._log_offset = loop, will, log_offset
+    def __init__(
+        self, loop: Loop, ends: Ends, will: Will, log_offset: Callable[[], int], on_typed: Action
+    ) -> None:
+        self._loop, self._will, self._log_offset, self._on_typed = loop, will, log_offset, on_typed
         self.fd, self._is_terminal = ends.stdin, ends.is_terminal
         self._feeds: list[Feed] = []
         self._piece = b""
@@ -156,6 +158,7 @@ class Stdin:
                 self._begin()
 
     def _answer(self, feed: Feed, error: str | None) -> None:
+        self._on_typed()
         is_whole = feed.left == 0 and not feed.timed_out
         (feed.visitor.answer if is_whole else feed.visitor.answer_and_leave)(
             ok=error is None,

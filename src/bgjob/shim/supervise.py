@@ -7,17 +7,17 @@ import os
 import signal
 import time
 
-from bgjob import event_log, jobdir, processes, queue_dir
+from bgjob import jobdir, processes, queue_dir
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
-from bgjob.shim import child
+from bgjob.shim import child, herald
 from bgjob.shim.again import Restarts
 from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.stop import Stop
-from bgjob.waiting import input_at, input_of, waits_for_input
+from bgjob.waiting import input_at, input_of, surely_none_waits, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ class Supervisor:
         self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
-        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end)
+        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end, self._stir)
+        self._question = herald.Question(
+            self._loop, self._is_asking, lambda: herald.tell_input(spec, self._log)
+        )
         self._stop = Stop(self._loop)
         self._restarts = Restarts(spec)
         self._pause: Pause | None = None
@@ -225,9 +228,21 @@ class Supervisor:
 
     # -- what happens -------------------------------------------------------------------------------
 
+    def _stir(self) -> None:
+        self._question.stir()
+
+    def _is_asking(self) -> bool:
+        return (
+            self._pid > 0
+            and self.stdin.is_open
+            and not surely_none_waits(self._pid)
+            and self.waits_for_input() == "yes"
+        )
+
     def _on_output(self) -> None:
         if self._limits:
             self._limits.on_output(self._log.end)
+        self._stir()
         for waiter in self._waiters[:]:
             self._consider(waiter)
 
@@ -317,6 +332,8 @@ class Supervisor:
         for slot in self.estate.given.slots:
             fcntl.flock(slot, fcntl.LOCK_UN)
         queue_dir.kick(HOME)
+        self._question.close()
+        herald.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
         self._on_output()
         self.stdin.end_all("the job has ended")
         try:
@@ -335,15 +352,7 @@ class Supervisor:
         self._pump.drain()
         self._pause = Pause(dead, time.monotonic() + self._restarts.note(dead, self._log.end))
         self._pid = 0
-        event_log.append(
-            f"{HOME}/{event_log.EVENTS}",
-            "restarting",
-            self._spec["id"],
-            restart=self._restarts.count,
-            exit_code=dead.exit_code,
-            signal=dead.signal,
-            in_s=round(self._pause.until - time.monotonic(), 1),
-        )
+        herald.tell_restarting(self._spec, self._restarts.count, dead, self._pause.until - time.monotonic())
         self.will.paused(dead.pid, self.started, self._pause.until)
         self.stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
@@ -381,11 +390,12 @@ class Supervisor:
         self._pump.close()
         self.estate.ends = ends
         self._pump.add(ends)
-        self.stdin = Stdin(self._loop, ends, self.will, self._settled_log_end)
+        self.stdin = Stdin(self._loop, ends, self.will, self._settled_log_end, self._stir)
         self.will.new_ends(ends)
         self._pid = self._started(doors)
         self._pause, self._childless = None, False
         self._restarts.begin(self._log.end)
+        herald.tell_started(self._spec, self._pid)
         self.record_run(child.run_record(self._pid, time.time()))
         self.will.started(self._pid, self.started, keep_papers=True)
         self._watch_child()

@@ -1,0 +1,77 @@
+"""What ended behind a client's back: one line, once for each job, and almost free when there is nothing to tell."""
+
+import os
+import threading
+from collections.abc import Collection, Iterable
+
+from bgjob import event_log
+from bgjob.job import Event, signal_name
+
+MOST_NAMED = 3
+REMEMBERED = 10_000
+
+
+class News:
+    """Since it was made."""
+
+    def __init__(self, events: str) -> None:
+        self._events, self._place = events, event_log.end(events)
+        self._size = self._place.byte
+        self._told: dict[str, None] = {}
+        self._mutex = threading.Lock()
+
+    def line(self, told: Collection[str]) -> str | None:
+        """About all jobs that ended, but those that the client knows of and these, of which it is being told."""
+        with self._mutex:
+            self._remember(told)
+            ended = {} if self._is_quiet() else self._ended()
+            self._remember(ended)
+        return _line(ended) if ended else None
+
+    def _is_quiet(self) -> bool:
+        try:
+            size = os.stat(f"{self._events}/{self._place.segment}").st_size
+        except OSError:
+            return event_log.end(self._events) == self._place
+        return size == self._size and size < event_log.SEGMENT_BYTES
+
+    def _ended(self) -> dict[str, Event]:
+        ended: dict[str, Event] = {}
+        for event, place in event_log.read(self._events, self._place):
+            self._place = place
+            if event["kind"] == "ended" and event["job_id"] not in self._told:
+                ended[event["job_id"]] = event
+        self._size = self._place.byte
+        return ended
+
+    def _remember(self, job_ids: Iterable[str]) -> None:
+        self._told.update(dict.fromkeys(job_ids))
+        for surplus in list(self._told)[: max(0, len(self._told) - REMEMBERED)]:
+            del self._told[surplus]
+
+
+def _line(ended: dict[str, Event]) -> str:
+    named = [_sentence(event) for event in list(ended.values())[-MOST_NAMED:]]
+    others = f", and {len(ended) - MOST_NAMED} before" if len(ended) > MOST_NAMED else ""
+    jobs = "1 job" if len(ended) == 1 else f"{len(ended)} jobs"
+    return f"{jobs} ended since you last looked: {', '.join(named)}{others}. job_events tells more."
+
+
+def _sentence(event: Event) -> str:
+    name, job_id = event.get("name"), event["job_id"]
+    return f"{f'{name} ({job_id})' if name else job_id} {_how(event)}"
+
+
+def _how(event: Event) -> str:
+    cause, code, number = event.get("cause"), event.get("exit_code"), event.get("signal")
+    if cause == "exited":
+        return "completed" if code == 0 else f"failed with exit code {code}"
+    if cause == "signaled" and isinstance(number, int):
+        return f"was killed by {signal_name(number)}"
+    words = {
+        "killed": "was killed",
+        "timed_out": "timed out",
+        "never_started": "did not start",
+        "lost": "is lost",
+    }
+    return words.get(str(cause), f"ended ({cause})")

@@ -1,0 +1,32 @@
+"""The line `news` of an answer: jobs that ended since the client last looked, but for those it was told of."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bgjob.api import News
+from bgjob.mcp.toolbox import Annotate
+
+OVER = frozenset({"completed", "failed", "killed", "already_terminated"})
+
+
+def telling(news: News | None) -> Annotate | None:
+    if news is None:
+        return None
+
+    def annotate(given: Mapping[str, Any], answer: dict[str, Any]) -> None:
+        if line := news.line(set(_ends(given, answer))):
+            answer["news"] = line
+
+    return annotate
+
+
+def _ends(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+    """Ids of the jobs of which this answer says that they have ended."""
+    if answer.get("status") in OVER:
+        yield str(answer.get("job_id") or given.get("job_id"))
+    for row in answer.get("jobs", ()):
+        if row.get("status") in OVER:
+            yield row["job_id"]
+    for event in answer.get("events", ()):
+        if event["kind"] == "ended":
+            yield event["job_id"]

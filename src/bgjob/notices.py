@@ -1,0 +1,54 @@
+"""Being woken when something changes in a directory: by inotify where there is one, else by looking often."""
+
+import ctypes
+import os
+import select
+import sys
+from collections.abc import Sequence
+
+MODIFY, CREATE, MOVED_TO = 0x2, 0x100, 0x80
+LOOK_EVERY_S = 0.1
+SAFETY_S = 1.0  # some file systems tell nothing
+
+
+class Notices:
+    """Of some directories. A user has 128 of these on most systems: without one we look."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None)
+        self._watched: dict[str, int] = {}
+        has_inotify = sys.platform == "linux" and hasattr(self._libc, "inotify_init1")
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if has_inotify else -1
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def watch(self, directory: str) -> bool:
+        """False: there is no such directory, or no room for one more."""
+        if directory not in self._watched and self._fd >= 0:
+            number = self._libc.inotify_add_watch(
+                self._fd, os.fsencode(directory), MODIFY | CREATE | MOVED_TO
+            )
+            if number < 0:
+                return False
+            self._watched[directory] = number
+        return True
+
+    def forget(self, directory: str) -> None:
+        number = self._watched.pop(directory, None)
+        if number is not None:
+            self._libc.inotify_rm_watch(self._fd, number)
+
+    def wait(self, timeout_s: float, also: Sequence[int] = ()) -> set[int]:
+        """Until something changes, one of the descriptors is readable, or so long; those that are."""
+        longest_s = SAFETY_S if self._fd >= 0 else LOOK_EVERY_S
+        poll = select.poll()
+        for fd in (self._fd, *also):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(max(0.0, min(timeout_s, longest_s)) * 1000)}
+        if self._fd in ready:
+            os.read(self._fd, 1 << 16)  # what it was does not matter: whoever is woken looks
+        return ready & set(also)

@@ -1,0 +1,259 @@
+"""The process that keeps the lookout of a store: watches of running jobs, and commands for events.
+
+    keeper ── watcher        one pair per store, from the first job that wants it until the last is over
+
+It holds nothing that a job needs, and rests four times as long as it works: a job that prints faster than it reads is
+not held up. (A low priority does worse: whoever is preempted while it lists a directory holds up the shim that wants
+to make a file there, for as long as the machine is busy.)
+
+What it has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who
+starts another. Events may be told twice then, and none is left out.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from bgjob import event_log, jobdir, lookout, processes
+from bgjob.courier import Courier
+from bgjob.errors import JobNotFound, StoreUnusable
+from bgjob.history import History
+from bgjob.job import Event, Job, Queued, Running
+from bgjob.log_reader import LogReader, Rotated
+from bgjob.log_watch import LogWatch
+from bgjob.notices import Notices
+from bgjob.store import JOB_ID, Store
+
+AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
+BREATHER_S = 0.05  # a job that prints without pause is looked at so often
+TURN_S = 0.05  # and keeps others waiting for so long
+REST = 4.0  # times the work before it
+RECONCILE_EVERY_S = 1.0
+SAVE_EVERY_S = 1.0
+QUIET_S = 0.3
+ABANDONED_S = 60.0
+LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
+
+
+def main(home: str) -> None:
+    """The keeper: forks the watcher again if it is killed."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.setsid()  # it is done already where the system can
+    os.chdir(home)
+    processes.set_process_name("bgjob-watch")
+    lock = _lock_patiently(home)
+    again_s = AGAIN_S
+    while lock is not None:
+        began = time.monotonic()
+        if _is_finished(home, lock):
+            return
+        again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
+        time.sleep(again_s)
+
+
+def _lock_patiently(home: str) -> int | None:
+    """Somebody may just look whether it is free."""
+    for _ in range(LOCK_TRIES):
+        if (lock := lookout.take_lock(home)) is not None:
+            return lock
+        time.sleep(LOCK_AGAIN_S)
+    return None
+
+
+def _is_finished(home: str, lock: int) -> bool:
+    """False: the watcher was killed, or failed."""
+    watcher = os.fork()
+    if watcher == 0:
+        status = 1
+        try:
+            Watcher(Store(home), lock).run()
+            status = 0
+        finally:
+            if status:
+                _leave_traceback(home)
+            os._exit(status)
+    return os.waitpid(watcher, 0)[1] == 0
+
+
+def _leave_traceback(home: str) -> None:
+    import traceback
+
+    with contextlib.suppress(OSError), open(f"{home}/watcher-error.txt", "w") as file:
+        traceback.print_exc(file=file)
+
+
+def sweep(store: Store, deadline: float) -> None:
+    """All watches, once, by whoever wants to know and finds nobody on the lookout."""
+    if not lookout.entered(store.home) or (lock := lookout.take_lock(store.home)) is None:
+        return
+    try:
+        for job_id in lookout.entered(store.home):
+            if (post := Post.of(store, job_id)) and time.monotonic() < deadline:
+                post.look(lambda: time.monotonic() >= deadline)
+                post.save()
+    finally:
+        os.close(lock)
+
+
+class Watcher:
+    def __init__(self, store: Store, lock: int) -> None:
+        self._store, self._lock = store, lock
+        self._posts: dict[str, Post] = {}
+        self._history, self._reconciled_at = History(store), -RECONCILE_EVERY_S
+        self._courier = Courier(store, os.environ)
+        self._notices = Notices()
+        self._notices.watch(store.events)
+
+    def run(self) -> None:
+        while self._has_work():
+            began = time.monotonic()
+            is_behind = self._turn()
+            worked_s = time.monotonic() - began
+            if not is_behind:
+                self._sleep()
+            time.sleep(max(BREATHER_S, REST * worked_s))
+
+    def _has_work(self) -> bool:
+        """Let go of the lock before the last look: whoever enters a job after that finds it free."""
+        if lookout.entered(self._store.home):
+            return True
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        if not lookout.entered(self._store.home):
+            return False
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False  # somebody else has begun
+        return True
+
+    def _turn(self) -> bool:
+        """True: there is more to look at."""
+        over = [job_id for job_id in lookout.entered(self._store.home) if self._is_over(job_id)]
+        self._reconcile(at_once=bool(over))
+        if self._courier.turn():  # all events that there are have been handed over
+            for job_id in over:
+                self._strike_out(job_id)
+        return any(post.is_behind for post in self._posts.values())
+
+    def _reconcile(self, *, at_once: bool) -> None:
+        if at_once or time.monotonic() >= self._reconciled_at + RECONCILE_EVERY_S:
+            with contextlib.suppress(StoreUnusable, OSError):
+                self._history.reconcile()
+            self._reconciled_at = time.monotonic()
+
+    def _is_over(self, job_id: str) -> bool:
+        """Looks at its output; True if there will be no more."""
+        post = self._posts.get(job_id) or Post.of(self._store, job_id)
+        if post is None:
+            return _is_abandoned(f"{self._store.home}/{lookout.WATCHES}/{job_id}")
+        self._posts[job_id] = post
+        began = time.monotonic()
+        post.look(lambda: time.monotonic() >= began + TURN_S)
+        if not self._notices.watch(post.log_directory):
+            self._notices.watch(post.directory)
+        return post.is_over
+
+    def _strike_out(self, job_id: str) -> None:
+        if post := self._posts.pop(job_id, None):
+            post.save()
+            self._notices.forget(post.log_directory)
+            self._notices.forget(post.directory)
+        lookout.strike_out(self._store.home, job_id)
+
+    def _sleep(self) -> None:
+        self._notices.wait(self._courier.seconds_left(), self._courier.descriptors)
+
+
+class Post:
+    """One job that is looked after."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self._job = store, job
+        self.directory = store.directory(job.id)
+        self.log_directory = store.log_directory(job.id)
+        self._path = f"{self.directory}/{jobdir.WATCH}"
+        state = jobdir.read_record(self._path) or {}
+        self.is_over = bool(state.get("is_over"))
+        self._watch = LogWatch(job.spec.watch, state)
+        self._end, self._changed_at = -1, 0.0
+        self._saved, self._saved_at = state, 0.0
+
+    @classmethod
+    def of(cls, store: Store, job_id: str) -> "Post | None":
+        """None: there is no such job, or not yet."""
+        if not JOB_ID.fullmatch(job_id):
+            return None
+        with contextlib.suppress(JobNotFound):
+            return cls(store, store.load(job_id))
+        return None
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._job.spec.watch) and self._watch.is_behind and not self.is_over
+
+    def look(self, out_of_time: Callable[[], bool]) -> None:
+        with contextlib.suppress(Rotated, StoreUnusable, OSError):
+            self._look(out_of_time)
+
+    def _look(self, out_of_time: Callable[[], bool]) -> None:
+        if self.is_over:
+            return
+        has_ended = self._has_ended()  # before its log: what has ended has a whole one
+        has_told = False
+        if self._job.spec.watch:
+            has_told = self._scan(out_of_time)
+        if has_ended and not self.is_behind:
+            has_told |= self._tell(self._watch.finish)
+            self.is_over = True
+        if has_told or self.is_over or time.monotonic() >= self._saved_at + SAVE_EVERY_S:
+            self.save()
+
+    def _scan(self, out_of_time: Callable[[], bool]) -> bool:
+        log, now = LogReader(self.log_directory), time.monotonic()
+        has_told = self._tell(lambda: self._watch.scan(log, out_of_time))
+        if log.end != self._end:
+            self._end, self._changed_at = log.end, now
+        elif now >= self._changed_at + QUIET_S:
+            has_told |= self._tell(self._watch.look_at_unfinished)
+        return self._tell(self._watch.tell_what_was_not) or has_told
+
+    def _tell(self, events: Callable[[], Iterator[Event]]) -> bool:
+        told = False
+        for event in events():
+            kind = event.pop("kind")
+            event_log.append(self._store.events, kind, self._job.id, name=self._job.spec.name, **event)
+            told = True
+        return told
+
+    def save(self) -> None:
+        state = {"format": jobdir.FORMAT_VERSION, **self._watch.state, "is_over": self.is_over}
+        self._saved_at = time.monotonic()
+        if state != self._saved and os.path.isdir(self.directory):
+            with contextlib.suppress(OSError):
+                jobdir.write_record(self._path, state)
+                self._saved = state
+
+    def _has_ended(self) -> bool:
+        try:
+            state = self._store.load(self._job.id).state
+            return not isinstance(state, Running | Queued) and not self._store.has_shim(self._job.id)
+        except JobNotFound:
+            return True
+
+
+def _is_abandoned(path: str) -> bool:
+    """Its starter was killed before it had made the job; or has not made it yet."""
+    try:
+        return time.time() - os.lstat(path).st_mtime > ABANDONED_S
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

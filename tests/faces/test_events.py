@@ -1,0 +1,219 @@
+"""Events at the faces: the line `news` of any answer, and the command line."""
+
+import contextlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from bgjob.api import Jobs, News
+from tests.conftest import Gate, Server, StartServer
+
+BGJOB = str(Path(sys.executable).with_name("bgjob"))
+MAX_QUIET_S = 50e-6
+Ended = Callable[[str], None]
+
+
+@pytest.fixture
+def ended(jobs: Jobs) -> Ended:
+    """Wait until the end of a job is told: its outcome is there a moment before."""
+
+    def wait(job_id: str) -> None:
+        assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30).events
+
+    return wait
+
+
+def listens(pid: int) -> bool:
+    """Whether it waits for a directory to change."""
+    descriptors = Path(f"/proc/{pid}/fd").iterdir()
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        return any("inotify" in str(each.readlink()) for each in descriptors)
+    return True
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+
+
+class TestNews:
+    """A second server makes jobs; the first one's client hears of their ends."""
+
+    def test_any_answer_tells_once_which_jobs_ended(self, start_server: StartServer, ended: Ended) -> None:
+        ours, other = start_server(), start_server()
+        job_id = other.execute("exit 3", name="tests")
+        ended(job_id)
+        assert ours.call("execute_command", command="cat")["news"] == (
+            f"1 job ended since you last looked: tests ({job_id}) failed with exit code 3. job_events tells more."
+        )
+        assert "news" not in ours.call("list_jobs", limit=1)
+
+    def test_it_is_in_the_text_as_in_the_structure(
+        self, start_server: StartServer, jobs: Jobs, portal: BlockingPortal
+    ) -> None:
+        server = start_server()
+        jobs.kill(server.execute("cat"))
+        result = portal.call(lambda: server.client.call_tool("list_jobs", {"status": "running"}))
+        assert result.structured_content is not None
+        assert "1 job ended" in result.structured_content["news"]
+        assert json.loads(getattr(result.content[0], "text", "")) == result.structured_content
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("get_job_status", {"job_id": "ID"}),
+            ("wait_for_job", {"job_ids": ["ID"]}),
+            ("kill_job", {"job_id": "ID"}),
+            ("job_events", {}),
+            ("list_jobs", {}),
+        ],
+    )
+    def test_what_an_answer_itself_says_is_no_news(
+        self, start_server: StartServer, jobs: Jobs, tool: str, arguments: dict[str, Any]
+    ) -> None:
+        server = start_server()
+        job_id = server.execute("cat")
+        jobs.kill(job_id)
+        given = json.loads(json.dumps(arguments).replace("ID", job_id))
+        assert "news" not in server.call(tool, **given)
+        assert "news" not in server.call("get_job_output", job_id=job_id)
+
+    def test_a_command_that_was_waited_for_is_no_news(self, start_server: StartServer) -> None:
+        server = start_server()
+        job_id = server.call("execute_command", command="exit 3", wait_s=20)["job_id"]
+        assert "news" not in server.call("get_job_output", job_id=job_id)
+
+    def test_of_many_the_last_three_are_named(self, start_server: StartServer, jobs: Jobs) -> None:
+        server = start_server()
+        job_ids = [server.execute(f"read x; exit {number}") for number in range(5)]
+        for job_id in job_ids:
+            jobs.kill(job_id)
+        news = server.call("list_jobs", status="running")["news"]
+        assert news.startswith("5 jobs ended since you last looked: ")
+        assert news.endswith("was killed, and 2 before. job_events tells more.")
+        assert [job_id in news for job_id in job_ids] == [False, False, True, True, True]
+
+    def test_what_ended_before_the_server_started_is_no_news(
+        self, start_server: StartServer, ended: Ended
+    ) -> None:
+        ended(start_server().execute("true"))
+        assert "news" not in start_server().call("list_jobs", status="running")
+
+    def test_it_can_be_turned_off(self, start_server: StartServer, jobs: Jobs) -> None:
+        server = start_server(MCP_BG_NEWS="off")
+        jobs.kill(server.execute("cat"))
+        assert "news" not in server.call("list_jobs", status="running")
+
+    def test_it_costs_next_to_nothing_when_there_is_none(self, jobs: Jobs, ended: Ended) -> None:
+        ended(jobs.execute("true").id)
+        news = jobs.news()
+        assert isinstance(news, News)
+        costs = []
+        for _ in range(2000):
+            began = time.perf_counter()
+            assert news.line(()) is None
+            costs.append(time.perf_counter() - began)
+        assert statistics.median(costs) < MAX_QUIET_S
+
+
+class TestTheTool:
+    def test_a_call_that_is_called_off_ends_in_the_server_too(
+        self, start_server: StartServer, portal: BlockingPortal
+    ) -> None:
+        server = start_server()
+        call = portal.start_task_soon(lambda: server.client.call_tool("job_events", {"timeout_s": 40}))
+        wait_until(lambda: listens(server.pid))  # provably in flight
+        began = time.monotonic()
+        assert call.cancel()
+        wait_until(lambda: not listens(server.pid))
+        assert time.monotonic() - began < 20
+        assert server.call("list_jobs")["jobs"] == []
+
+    def test_kinds_may_be_asked_for_though_they_are_not_listed(self, server: Server) -> None:
+        job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
+        found = server.call("job_events", job_ids=[job_id], kinds=["ended"])["events"]
+        assert [event["kind"] for event in found] == ["ended"]
+
+    def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:
+        from bgjob import event_log
+        from bgjob.mcp.answers import Told
+
+        job = jobs.execute("cat", name="n")
+        event_log.append(jobs._store.events, "something_new", job.id, colour="blue", depth=3)
+        told = Told.of(jobs.events("0.0", kinds=["something_new"]))
+        (event,) = told.events
+        assert (event["kind"], event["colour"], event["depth"], event["name"]) == (
+            "something_new",
+            "blue",
+            3,
+            "n",
+        )
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["time"])
+
+
+class TestTheCommandLine:
+    def run(self, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BGJOB, *arguments],
+            env={**os.environ, "BGJOB_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_events_are_rows_newest_last_and_the_cursor_goes_to_stderr(
+        self, jobs: Jobs, home: Path, ended: Ended
+    ) -> None:
+        job = jobs.execute("exit 4", name="tests")
+        ended(job.id)
+        shown = self.run(home, "events")
+        started, over = shown.stdout.splitlines()
+        assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d [\d:]{{8}}  {job.id[:8]}  tests +started +pid=\d+", started)
+        assert re.search(r"ended +cause=exited exit_code=4", over)
+        cursor = re.search(r"--since (\S+) ", shown.stderr)
+        assert cursor is not None
+        assert self.run(home, "events", "--since", cursor[1]).stdout == ""
+
+    def test_only_those_of_some_jobs(self, jobs: Jobs, home: Path, ended: Ended) -> None:
+        ended(jobs.execute("true", name="one").id)
+        ended(jobs.execute("true", name="two").id)
+        assert {row.split()[3] for row in self.run(home, "events", "two").stdout.splitlines()} == {"two"}
+        assert "Job three not found" in self.run(home, "events", "three").stderr
+
+    def test_followed_they_come_as_they_happen(self, jobs: Jobs, home: Path, gate: Gate) -> None:
+        environment = {**os.environ, "BGJOB_HOME": str(home)}
+        with subprocess.Popen(
+            [BGJOB, "events", "-f"], env=environment, stdout=subprocess.PIPE, text=True
+        ) as follower:
+            assert follower.stdout is not None
+            jobs.execute(f"{gate.pause}; exit 9")
+            assert "started" in follower.stdout.readline()
+            gate.wait_until_reached()
+            gate.open()
+            assert "exit_code=9" in follower.stdout.readline()
+            follower.terminate()
+
+    def test_a_run_may_have_watches(self, jobs: Jobs, home: Path) -> None:
+        started = self.run(home, "run", "--watch", "need.e", "--watch", "x$", "--", "echo a needle; read x")
+        found = jobs.events("0.0", kinds=["matched"], timeout_s=30).events
+        assert [(event.job_id, event.details["pattern"]) for event in found] == [
+            (started.stdout.strip(), "need.e")
+        ]
+        assert "watch: pattern '(' is not valid" in self.run(home, "run", "--watch", "(", "--", "true").stderr
+
+    def test_a_bad_cursor_is_an_error_in_words(self, home: Path) -> None:
+        refused = self.run(home, "events", "--since", "soon")
+        assert refused.returncode == 1
+        assert "since='soon' is not a cursor of events" in refused.stderr
