@@ -28,6 +28,9 @@ BAD_VALUES = {
     "MCP_BG_KEEP_DAYS": "a week",
     "MCP_BG_KEEP_JOBS": "1.5",
     "MCP_BG_MAX_WAIT": "for ever",
+    "MCP_BG_LIMITS": "memory",
+    "MCP_BG_GROUPS": "gpu=many",
+    "MCP_BG_MAX_STORE_SIZE": "1023KB",
     "MCP_BG_MAX_JBOS": "5",
 }
 ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {
