@@ -32,6 +32,7 @@ BAD_VALUES = {
     "MCP_BG_GROUPS": "gpu=none",
     "MCP_BG_NEWS": "sometimes",
     "MCP_BG_ON_EVENT": "  ",
+    "MCP_BG_MAX_STORE_SIZE": "1023KB",
     "MCP_BG_MAX_JBOS": "5",
 }
 ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {

@@ -309,3 +309,16 @@ def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate)
     assert groups_left(job_id)
     assert jobs.kill(job_id).status == "killed"
     assert not groups_left(job_id)
+
+
+@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate) -> None:
+    """Its processes have ended by themselves, and nobody has asked for it since."""
+    job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
+    gate.wait_until_reached()
+    kill_both(jobs, job_id)
+    processes.kill_marked(job_id)
+    assert groups_left(job_id)
+    ((place, _),) = jobs._store.ids()
+    jobs._store.remove(place, job_id)
+    assert not groups_left(job_id)
