@@ -614,7 +614,8 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
             os.kill(pid, number)
     if killed == "shim":
         wait_until(is_on_the_way, "its guard has taken over")
-        with open(room, "rb"):  # noqa: PTH123
+        with room.open("rb", buffering=0) as reserved:
+            reserved.read(1)
             room.unlink()
         (end,) = ends(one, job_id)
         assert (getattr(end, "code", None), diary.words()) == (3, ["ran"])
