@@ -174,7 +174,11 @@ def test_a_call_that_fails_is_tried_again(
             wait_until(lambda: notes.read_text().count("INJECTED") >= 2, "it fails, and again")
             assert not diary.exists()
         check(jobs, ids)
-    assert diary.read_text().split() == ["a", "b", "c"]
+    assert sorted(diary.read_text().split()) == [
+        "a",
+        "b",
+        "c",
+    ]  # in a look that fails half-way, turns may be lost
     assert notes.read_text().count("INJECTED") < 200
 
 

@@ -1,7 +1,6 @@
 """Starting jobs."""
 
 import contextlib
-import fcntl
 import math
 import os
 import shutil
@@ -81,13 +80,11 @@ class Starting(Looking):
 
     def _enqueue(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
         new = self._store.create(spec, packed(vars(spec), environment, self._umask), priority)
-        with contextlib.ExitStack() as ours:
-            ours.callback(os.close, new.lock)
-            event_log.append(self._store.events, "queued", spec.id, name=spec.name, priority=priority)
-            fcntl.flock(new.lock, fcntl.LOCK_UN)
-            self._see_to_the_queue()
-            with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
-                self._store.make_durable(new)
+        with contextlib.suppress(OSError):  # it will run, and an error would say that it does not
+            self._store.make_durable(new)  # before it starts: what is written meanwhile would be synced too
+        event_log.append(self._store.events, "queued", spec.id, name=spec.name, priority=priority)
+        os.close(new.lock)
+        self._see_to_the_queue()
         return Job(spec, Queued(None), None)
 
     def _make_room(self) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Launch = Callable[[str, list[int], list[int]], None]  # directory, descriptors for the shim, ours to close
 
 LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
+LOOK_AT_ALL_S = 0.25
 SOON_S = 0.05  # what was handed over has somebody by then, or must be tried again
 TRY_AGAIN_S = 0.5
 HOLD_TRIES, HOLD_AGAIN_S = 5, 0.001
@@ -72,7 +73,7 @@ class Drainer:
         self._known: dict[str, Record] = {}
         self._busy_until: dict[str, float] = {}
         self._full: dict[str, int] = {}  # which slots, up to how many of them
-        self._nap_s = LOOK_AGAIN_S
+        self._nap_s, self._look_at_all_at = LOOK_AGAIN_S, 0.0
 
     def run(self) -> None:
         poll = select.poll()
@@ -99,9 +100,23 @@ class Drainer:
         """What can start starts; how many still wait."""
         self._full, self._nap_s = {}, LOOK_AGAIN_S
         try:
-            return sum([self._still_waits(entry) for entry in queue_dir.entries(self._home)])
+            return self._look_at(queue_dir.entries(self._home))
         except OSError:
             return 1  # nobody knows: look again
+
+    def _look_at(self, entries: list[str]) -> int:
+        """All of them now and then: whether one can no longer run. Mostly only as far as there are slots."""
+        now = time.monotonic()
+        looks_at_all = now >= self._look_at_all_at
+        if looks_at_all:
+            self._look_at_all_at = now + LOOK_AT_ALL_S
+        waiting = 0
+        for entry in entries:
+            waiting += self._still_waits(entry)
+            if slots.ALL in self._full and not looks_at_all:
+                self._nap_s = min(self._nap_s, LOOK_AT_ALL_S)
+                break
+        return waiting
 
     def _still_waits(self, entry: str) -> bool:
         try:
