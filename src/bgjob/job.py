@@ -73,7 +73,7 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class History:
+class PastRuns:
     """Of a job that may be run again."""
 
     restarts: int

@@ -16,13 +16,13 @@ from bgjob.job import (
     End,
     Ended,
     Exited,
-    History,
     Killed,
     LimitWord,
     Lost,
     NeverStarted,
     OverLimit,
     PastRun,
+    PastRuns,
     Queued,
     Run,
     Running,
@@ -94,20 +94,20 @@ def read_resizes(directory: str) -> list[tuple[int, int, int]]:
         return []
 
 
-def read_history(directory: str) -> History:
+def read_history(directory: str) -> PastRuns:
     """Empty, where it cannot be read."""
     try:
         record = _understood(jobdir.read_record(f"{directory}/{RUNS}"))
         known = _values(record, {"count": _is_count, "runs": _are_runs, "pauses_until": _or_none(_is_time)})
     except Malformed:
-        return History(0, (), False)
+        return PastRuns(0, (), False)
     runs = [
         PastRun(
             each["ended_at"], each["duration_s"], each["exit_code"], each["signal"], each["from"], each["to"]
         )
         for each in known["runs"]
     ]
-    return History(known["count"], runs, known["pauses_until"] is not None)
+    return PastRuns(known["count"], runs, known["pauses_until"] is not None)
 
 
 def read_limited_by(directory: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from bgjob import cgroup, jobdir, processes, queue_dir, slots
 from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
-from bgjob.job import History, Job, Lost, Running, Spec, UnreadableSpec
+from bgjob.job import Job, Lost, PastRuns, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
 from bgjob.queue_dir import QUEUE
 from bgjob.records import (
@@ -154,7 +154,7 @@ class Store:
             sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
         return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
 
-    def history(self, job: Job) -> History | None:
+    def history(self, job: Job) -> PastRuns | None:
         """None: it was to run once."""
         return read_history(self.directory(job.id)) if job.spec.restart else None
 

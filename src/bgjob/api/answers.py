@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bgjob.activity import Activity
-from bgjob.job import History, Job
+from bgjob.job import Job, PastRuns
 
 KillWord = Literal["killed", "already_terminated", "not_found"]
 ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "input"]
@@ -110,7 +110,7 @@ class Look:
     """What may help, where we know something the job did not say."""
     place: Place | None = None
     """None: it is not queued."""
-    history: History | None = None
+    history: PastRuns | None = None
     """Of a job with a restart policy."""
     limits: Mapping[str, float | str] | None = None
     """What it may use, as it was asked for; None: it has no limits."""

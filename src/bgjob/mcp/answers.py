@@ -29,13 +29,13 @@ from bgjob.job import (
     CauseWord,
     Ended,
     Exited,
-    History,
     Job,
     Killed,
     Lost,
     NeverStarted,
     OverLimit,
     PastRun,
+    PastRuns,
     Queued,
     Running,
     Signaled,
@@ -380,13 +380,13 @@ def _duration_s(look: Look) -> float | None:
     return None if duration_s is None else round(duration_s, 3)
 
 
-def _phase(state: State, history: History | None = None) -> Literal["queued", "restarting"] | None:
+def _phase(state: State, history: PastRuns | None = None) -> Literal["queued", "restarting"] | None:
     if isinstance(state, Queued):
         return "queued"
     return "restarting" if isinstance(state, Running) and history and history.pauses else None
 
 
-def _runs(history: History) -> list[dict[str, Any]] | None:
+def _runs(history: PastRuns) -> list[dict[str, Any]] | None:
     """The last few: a crash loop has many. `output` reads one by get_job_output with since."""
     return [_run(run) for run in history.runs[-RUNS_SHOWN:]] or None
 
