@@ -115,7 +115,8 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shared_server(portal: BlockingPortal, shared_home: Path) -> Iterator[Server]:
-    server = Server(portal, shared_home, {"MCP_BG_MAX_JOBS": "100"}, "auto")
+    settings = {"MCP_BG_MAX_JOBS": "100", "MCP_BG_NEWS": "off"}  # no test's answers tell of another's jobs
+    server = Server(portal, shared_home, settings, "auto")
     yield server
     server.close()
 
