@@ -188,10 +188,10 @@ def test_higher_priority_first_and_among_equals_the_older(one: Jobs, gate: Gate,
 def test_a_priority_can_be_changed_while_it_waits(one: Jobs, gate: Gate, diary: Diary, home: Path) -> None:
     """By the command line, and by asking for the same name again."""
     occupy(one, gate)
-    ids = [one.execute(diary.entry(word), queue=True, name=word).id for word in ("a", "b", "c")]
+    ids = [one.execute(diary.entry(word), queue=True, name=f"job {word}").id for word in ("a", "b", "c")]
     environment = {**os.environ, "BGJOB_HOME": str(home)}
-    subprocess.run([BGJOB, "priority", "c", "5"], env=environment, check=True)
-    again = one.run("true", name="b", if_running="reuse", terms={"priority": 2})
+    subprocess.run([BGJOB, "priority", "job c", "5"], env=environment, check=True)
+    again = one.run("true", name="job b", if_running="reuse", terms={"priority": 2})
     assert (again.reused, again.job.id) == (True, ids[1])
     assert again.place
     assert (again.place.position, again.place.priority) == (2, 2)
