@@ -3,8 +3,7 @@
     keeper ── watcher        one pair per store, from the first job that wants it until the last is over
 
 It holds nothing that a job needs, and rests four times as long as it works: a job that prints faster than it reads is
-not held up. (A low priority does worse: whoever is preempted while it lists a directory holds up the shim that wants
-to make a file there, for as long as the machine is busy.)
+not held up. A low priority measured worse, see docs/decisions/0016-events.md.
 
 What it has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who
 starts another. Events may be told twice then, and none is left out.
@@ -112,9 +111,9 @@ class Watcher:
 
     def run(self) -> None:
         while self._has_work():
-            began = time.monotonic()
+            began = time.process_time()  # by our own work: a busy machine does not make us rest longer
             is_behind = self._turn()
-            worked_s = time.monotonic() - began
+            worked_s = time.process_time() - began
             if not is_behind:
                 self._sleep()
             time.sleep(max(BREATHER_S, REST * worked_s))
