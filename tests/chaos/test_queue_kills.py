@@ -65,7 +65,7 @@ def see_them_end(jobs: Jobs) -> None:
     jobs.list(limit=1)
 
     def left() -> list[str]:
-        return [str(job) for job in jobs.list(limit=100_000).jobs if isinstance(job.state, Running)]
+        return [str(job) for _, job in jobs._store.jobs() if isinstance(job.state, Running)]
 
     wait_until(lambda: not left(), "all have ended", lambda: "\n".join(left()[:5]))
     jobs.close()
@@ -92,7 +92,7 @@ class Verdict:
 
     def _check_states(self) -> None:
         submitted, asked = set(self._notes.said("submitted")), set(self._notes.said("asked"))
-        there = {job.id: job for job in self._jobs.list(limit=100_000).jobs}
+        there = {job.id: job for _, job in self._jobs._store.jobs()}
         self.violations += [f"{job_id} is forgotten" for job_id in submitted - there.keys()]
         for job_id, job in there.items():
             word = self._judged(job_id, job.state, job_id in asked)
