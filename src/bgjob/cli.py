@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # `bgjob logs x | head` ends quietly
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except JobNotFound:
-        sys.exit(f"bgjob: Job {_printable(options.id)[:100]} not found. bgjob ps shows the ids that exist.")
+    except JobNotFound as error:
+        sys.exit(f"bgjob: Job {_printable(error.job_id)[:100]} not found. bgjob ps shows the ids that exist.")
     except BgjobError as error:
         sys.exit(f"bgjob: {error}")
     except KeyboardInterrupt:

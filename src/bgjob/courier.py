@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bgjob import event_log, jobdir
+from bgjob import event_log, jobdir, processes
 from bgjob.errors import JobNotFound
 from bgjob.event_log import Cursor
 from bgjob.job import Event, Spec
@@ -114,6 +114,7 @@ class Errand:
                 stderr=self._stderr,
                 env=environment,
                 start_new_session=True,
+                preexec_fn=processes.die_with_parent,  # noqa: PLW1509  # we have no threads, and killed no clock
             )
         self.end = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
 

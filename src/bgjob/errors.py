@@ -62,6 +62,7 @@ class StoreFull(BgjobError):
 
 class JobNotFound(BgjobError):
     def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
         super().__init__(f"Job {_short(job_id)} not found. list_jobs shows the ids that exist.")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LINUX = sys.platform == "linux"
-PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 15, 36
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 PF_FORKNOEXEC = 0x40
 SESSION, FLAGS, START_TICKS = 3, 6, 19  # places in /proc/<pid>/stat, from the state on
 SIGCHLD = int(signal.SIGCHLD)
@@ -25,6 +25,11 @@ SURELY_WHOLE_BYTES = 2048
 def adopt_orphans() -> bool:
     """Make every descendant that loses its parent our child: neither setsid nor a double fork escapes."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """For a child, before its exec."""
+    _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def set_process_name(name: str) -> None:

@@ -318,6 +318,9 @@ class TestNamingAJob:
         assert_one_line_of_error(result, "not found")
         assert len(result.stderr) < 300
 
+    def test_to_run_after_what_is_not_there_is_one_line_of_error(self, cli: Cli) -> None:
+        assert_one_line_of_error(cli("run", "--after", "nobody", "true"), "Job nobody not found")
+
 
 def two_ids_that_start_alike(jobs: Jobs) -> tuple[str, str]:
     """There are sixteen first letters: the seventeenth job at the latest shares one."""

@@ -451,18 +451,18 @@ class TestOnEvent:
         self, start_server: StartServer, tmp_path: Path, home: Path
     ) -> None:
         out = tmp_path / "told"
-        once = (
-            f"echo $BGJOB_EVENT >> {out}; [ -e {out}.second ] || {{ touch {out}.second; exec sleep 1000; }}"
-        )
+        stay = f"echo $$ > {out}.new; mv {out}.new {out}.pid; exec sleep 1000"
+        once = f"echo $BGJOB_EVENT >> {out}; [ -e {out}.pid ] || {{ {stay}; }}"
         server = start_server(MCP_BG_ON_EVENT=once)
         server.execute("true")
-        wait_until((tmp_path / "told.second").exists)
+        wait_until((tmp_path / "told.pid").exists)
         for pid in watchers(home):
             os.kill(pid, signal.SIGKILL)
             wait_until_gone(pid)
         server.call("list_jobs")  # whoever comes by starts another
         wait_until(lambda: not lookout.entered(str(home)))
         assert out.read_text().split() == ["started", "started", "ended"]
+        wait_until_gone(int((tmp_path / "told.pid").read_text()))  # with the one that had started it
 
     def test_the_end_of_a_lost_job_is_handed_over_too(
         self, start_server: StartServer, jobs: Jobs, tmp_path: Path
