@@ -126,6 +126,15 @@ class Steering(Reading, Queueing):
             was_running = isinstance(self._store.load(job_id).state, Running)
         except JobNotFound:
             return Kill("not_found", 0, None)
+        deadline = time.monotonic() + SHIM_PATIENCE_S
+        while (done := self._try_kill(job_id, number, grace_s, was_running)) is None:
+            if time.monotonic() > deadline:
+                raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
+            time.sleep(LOOK_AGAIN_S)
+        return done
+
+    def _try_kill(self, job_id: str, number: int, grace_s: float, was_running: bool) -> Kill | None:
+        """None: it is not over, and nobody answers for it; perhaps it was just being taken from the queue."""
         if cancelled := self._cancel(job_id):
             return Kill("killed", 0, cancelled)
         try:
@@ -135,11 +144,7 @@ class Steering(Reading, Queueing):
             raise NotSteerable(job_id, f"{left} of its processes do not die, not even of SIGKILL") from None
         if answer is None:
             job = self._settled(job_id)
-            if isinstance(job.state, Queued):  # somebody had it for a moment, and found no room for it
-                return self.kill(job_id, grace_s=grace_s, signal=signal)
-            if isinstance(job.state, Running):
-                raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
-            return self._kill_without_shim(job, was_running)
+            return None if isinstance(job.state, Running) else self._kill_without_shim(job, was_running)
         job = self._store.load(job_id)
         is_ours = answer["was_running"] or (was_running and isinstance(job.state, Killed))
         return Kill("killed" if is_ours else "already_terminated", answer["processes"], job)
