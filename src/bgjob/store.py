@@ -50,7 +50,8 @@ from bgjob.records import (
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
-REMEMBERED_JOBS = 20_000
+REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
+JOB_ID_CHARACTERS = 36
 ABANDONED_S = 60.0
 PLACE_DIGITS = 16
 PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
@@ -196,11 +197,20 @@ class Store:
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
         seen: set[str] = set()  # whoever mends the index while a job is entered gives it a second place
-        for entry in sorted(self._entries(), reverse=True):
+        entries = self._entries()
+        self._forget_all_but(entries)
+        for entry in sorted(entries, reverse=True):
             if (place := PLACE.fullmatch(entry)) and place[1] not in seen:
                 seen.add(place[1])
                 if before is None or entry < before:
                     yield entry, place[1]
+
+    def _forget_all_but(self, entries: list[str]) -> None:
+        """Others clean up too, and do not tell us."""
+        if len(self._ended) + len(self._specs) > len(entries) + GONE_REMEMBERED:
+            there = {entry[-JOB_ID_CHARACTERS:] for entry in entries}
+            self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
+            self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
 
     def _entries(self) -> list[str]:
         try:

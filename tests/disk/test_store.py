@@ -19,7 +19,7 @@ import pytest
 from bgjob import jobdir, slots
 from bgjob.errors import BgjobError, JobNotFound, StoreUnusable
 from bgjob.job import Exited, Lost, Running, status_word
-from bgjob.store import Store
+from bgjob.store import GONE_REMEMBERED, Store
 from tests.disk.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 from tests.disk.test_records import NOT_RECORDS
 
@@ -328,6 +328,14 @@ def test_a_job_with_two_places_in_the_index_is_listed_once(store: Store) -> None
     os.link(index / place, index / f"{int(place[:16]) + 10**9}-{first}")
     assert [job_id for _, job_id in store.ids()] == [first, second]
     assert [job_id for _, job_id in store.ids(before=next(store.ids())[0])] == [second]
+
+
+def test_what_others_have_cleaned_up_is_forgotten(store: Store) -> None:
+    ids = [ended_job(store) for _ in range(GONE_REMEMBERED + 20)]
+    assert len(list(store.jobs())) == len(ids)
+    Store(store.home).clean(keep_jobs=10, keep_days=7, interval_s=0)
+    assert len(list(store.jobs())) == 10
+    assert len(store._ended) + len(store._specs) <= 10 + GONE_REMEMBERED
 
 
 def test_a_slot_is_free_when_its_holder_is_killed(store: Store) -> None:
