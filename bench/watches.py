@@ -6,12 +6,12 @@ Each row: the median time of the job, from its start to its end as its own recor
 was when the job ended, in bytes and in seconds until it had read all.
 """
 
+import argparse
 import contextlib
 import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -109,4 +109,7 @@ def check(jobs: Jobs, job_id: str, watch: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, [*sys.argv[1:], *("1000", "3")[len(sys.argv) - 1 :]]))
+    parser = argparse.ArgumentParser(prog="python -m bench.watches", description=__doc__.partition("\n")[0])
+    parser.add_argument("megabytes", type=int, nargs="?", default=1000, help="of lines; default 1000")
+    parser.add_argument("rounds", type=int, nargs="?", default=3, help="in turns; default 3")
+    main(**vars(parser.parse_args()))

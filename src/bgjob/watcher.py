@@ -2,8 +2,9 @@
 
     keeper ── watcher        one pair per store, from the first job that wants it until the last is over
 
-It holds nothing that a job needs, and rests four times as long as it works: a job that prints faster than it reads is
-not held up. A low priority measured worse, see docs/decisions/0016-events.md.
+It holds nothing that a job needs. While a job prints faster than it reads, it rests twelve times as long as it works,
+so that the job is not held up; what has ended it reads without rest. A low priority measured worse, see
+docs/decisions/0016-events.md.
 
 What it has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who
 starts another. Events may be told twice then, and none is left out.
@@ -30,7 +31,7 @@ from bgjob.store import JOB_ID, Store
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
 BREATHER_S = 0.05  # a job that prints without pause is looked at so often
 TURN_S = 0.05  # and keeps others waiting for so long
-REST = 4.0  # times the work before it
+REST = 12.0  # times the work before it, while there is somebody to hold up
 RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
@@ -116,7 +117,10 @@ class Watcher:
             worked_s = time.process_time() - began
             if not is_behind:
                 self._sleep()
-            time.sleep(max(BREATHER_S, REST * worked_s))
+            time.sleep(max(BREATHER_S, REST * worked_s) if self._holds_up() else BREATHER_S * (not is_behind))
+
+    def _holds_up(self) -> bool:
+        return any(post.is_behind and not post.has_ended for post in self._posts.values())
 
     def _has_work(self) -> bool:
         """Let go of the lock before the last look: whoever enters a job after that finds it free."""
@@ -178,7 +182,7 @@ class Post:
         self.log_directory = store.log_directory(job.id)
         self._path = f"{self.directory}/{jobdir.WATCH}"
         state = jobdir.read_record(self._path) or {}
-        self.is_over = bool(state.get("is_over"))
+        self.is_over = self.has_ended = bool(state.get("is_over"))
         self._watch = LogWatch(job.spec.watch, state)
         self._end, self._changed_at = -1, 0.0
         self._saved, self._saved_at = state, 0.0
@@ -203,11 +207,11 @@ class Post:
     def _look(self, out_of_time: Callable[[], bool]) -> None:
         if self.is_over:
             return
-        has_ended = self._has_ended()  # before its log: what has ended has a whole one
+        self.has_ended = self._has_ended()  # before its log: what has ended has a whole one
         has_told = False
         if self._job.spec.watch:
             has_told = self._scan(out_of_time)
-        if has_ended and not self.is_behind:
+        if self.has_ended and not self.is_behind:
             has_told |= self._tell(self._watch.finish)
             self.is_over = True
         if has_told or self.is_over or time.monotonic() >= self._saved_at + SAVE_EVERY_S:
