@@ -189,7 +189,7 @@ def list_jobs(lab: Lab) -> Result:
             raise BenchError(f"{server.name}: list_jobs shows {len(jobs)} of 1000 jobs")
         return took_s * 1000
 
-    with lab.servers() as servers:
+    with lab.servers(MCP_BG_MAX_RESPONSE="1MB") as servers:  # one answer is to hold them all
         for server in servers:
             _fill_up_to(server, 1000)
         samples = by_name(servers, take_turns(servers, lab.rounds(60, 10), once))
