@@ -12,6 +12,7 @@ import pytest
 from bgjob import cgroup, jobdir, processes
 from bgjob.api import Jobs, Look, Typed
 from bgjob.job import NeverStarted
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate
 from tests.shim.shims import directory, settable_signals, shim_pid
 
@@ -93,11 +94,15 @@ def test_an_exec_that_fails_says_why_and_leaves_no_group(jobs: Jobs, home: Path,
         )
 
 
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def test_a_job_of_few_words_has_no_child_of_its_shim_beside_it(jobs: Jobs, ended: Ended) -> None:
     """Nothing of the fork is left: no descriptor of the pipe that told of the exec, no zombie."""
     plain, limited = jobs.execute("read _").id, jobs.execute("read _", terms={"open_files": 64}).id
-    held = [len(list(Path(f"/proc/{shim_pid(jobs, job_id)}/fd").iterdir())) for job_id in (plain, limited)]
-    assert held[0] == held[1]
+    shims = [shim_pid(jobs, job_id) for job_id in (plain, limited)]
+    wait_until(lambda: open_files(shims[0]) == open_files(shims[1]), "both hold the same")
     for job_id in (plain, limited):
         jobs.kill(job_id)
 
