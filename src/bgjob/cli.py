@@ -67,10 +67,41 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bgjob {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
+    _add_run(commands)
+    _add_looking(commands)
+    _add_steering(commands)
+    mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
+    mcp.set_defaults(act=_mcp)
+    return parser
+
+
+def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     run = commands.add_parser("run", help="start a job and print its id")
     run.add_argument("--name", help="a name to find it by")
     run.add_argument("--cwd", help="where it runs (default: here)")
     run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
+    run.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
+    )
+    run.add_argument(
+        "--watch",
+        action="append",
+        metavar="PATTERN",
+        help="each line that matches is an event; may be repeated",
+    )
+    _add_queue_and_restart(run)
+    run.add_argument(
+        "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
+    )
+    run.set_defaults(act=_run)
+
+
+def _add_queue_and_restart(run: argparse.ArgumentParser) -> None:
     run.add_argument("--queue", action="store_true", help="wait for a free slot instead of failing")
     run.add_argument("--after", action="append", metavar="ID", help="start it when this job has succeeded")
     run.add_argument("--after-any", action="store_true", help="... or ended in any way")
@@ -88,25 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--backoff", type=float, metavar="S", help="first pause; doubles up to 60 s (default: 1)"
     )
-    run.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="NAME=VALUE",
-        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
-    )
-    run.add_argument(
-        "--watch",
-        action="append",
-        metavar="PATTERN",
-        help="each line that matches is an event; may be repeated",
-    )
-    run.add_argument(
-        "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
-    )
-    run.set_defaults(act=_run)
 
+
+def _add_looking(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     ps = commands.add_parser("ps", help="list jobs, newest first")
     ps.add_argument("--status", choices=("running", "completed", "failed", "killed"))
     ps.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
@@ -117,15 +132,18 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("id", metavar="ID")
     logs.set_defaults(act=_logs)
 
-    priority = commands.add_parser("priority", help="move a job within the queue")
-    priority.add_argument("id", metavar="ID")
-    priority.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
-    priority.set_defaults(act=_priority)
     events = commands.add_parser("events", help="what happened to jobs, newest last")
     events.add_argument("-f", "--follow", action="store_true", help="go on, as it happens")
     events.add_argument("--since", metavar="CURSOR", help="what came after it (default: the newest events)")
     events.add_argument("ids", nargs="*", metavar="ID", help="of these jobs (default: of all)")
     events.set_defaults(act=_events)
+
+
+def _add_steering(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    priority = commands.add_parser("priority", help="move a job within the queue")
+    priority.add_argument("id", metavar="ID")
+    priority.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
+    priority.set_defaults(act=_priority)
 
     kill = commands.add_parser("kill", help="stop a job and everything it started")
     kill.add_argument(
@@ -134,10 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     kill.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
     kill.add_argument("id", metavar="ID")
     kill.set_defaults(act=_kill)
-
-    mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
-    mcp.set_defaults(act=_mcp)
-    return parser
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -114,7 +114,7 @@ class Errand:
                 stderr=self._stderr,
                 env=environment,
                 start_new_session=True,
-                preexec_fn=processes.die_with_parent,  # noqa: PLW1509  # we have no threads, and killed no clock
+                preexec_fn=processes.die_with_parent,  # noqa: PLW1509  # a watcher has no threads
             )
         self.end = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
 

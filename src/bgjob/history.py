@@ -4,15 +4,14 @@ Whoever reads the log of events looks after the jobs that are open in it, and te
 log is read once by each process, and then only what is new.
 """
 
-import fcntl
 import os
 import threading
-import time
 
 from bgjob import event_log
 from bgjob.errors import JobNotFound
 from bgjob.event_log import Cursor
 from bgjob.job import Ended, Event, Lost, Running, cause_word
+from bgjob.locks import try_lock
 from bgjob.store import Store
 
 OPENING = frozenset({"queued", "starting", "started", "restarting"})
@@ -70,7 +69,8 @@ class History:
     def _tell(self, over: list[str]) -> None:
         lock = os.open(f"{self._store.events}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _patiently_locked(lock)
+            # whoever holds it may have been stopped: an end told twice is better than one never told
+            try_lock(lock, TRIES, TRY_AGAIN_S)
             self.catch_up()  # somebody may have told it
             for job_id in over:
                 if job_id in (self._open or ()):
@@ -97,12 +97,3 @@ class History:
         elif isinstance(state, Lost):
             details["reason"] = state.reason
         return {word: value for word, value in details.items() if value is not None}
-
-
-def _patiently_locked(fd: int) -> None:
-    """Whoever holds it may have been stopped: then an end is told twice, which is better than never."""
-    for _ in range(TRIES):
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(TRY_AGAIN_S)

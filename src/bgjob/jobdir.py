@@ -23,6 +23,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 
 TYPE_CHECKING = False  # as typing has it, without the 5 ms it takes to import
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
     os.rename(draft, path)
     if durable:
         sync_directory(os.path.dirname(path) or os.curdir)
+
+
+def unstarted(**how: object) -> Record:
+    """The outcome of a job that was never started."""
+    when = {"ended_at": time.time(), "duration_s": 0.0, "output_bytes": 0}
+    return {"format": FORMAT_VERSION, **how, **when}
 
 
 def reserve_record(path: str) -> None:

@@ -9,17 +9,16 @@ lock: so none is overlooked. The shim may import this module: it stays within th
 
 from __future__ import annotations
 
-import fcntl
 import os
-import sys
+
+from bgjob.boot import WATCHER
+from bgjob.locks import open_locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WATCHES, LOCK = "watches", "watcher.lock"
-PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BOOT = "import sys; sys.path.append(sys.argv[1]); from bgjob.watcher import main; main(sys.argv[2])"
 DETACHED = '"$@" &'  # not below whoever starts it in the process tree
 SHELL = "/bin/sh"
 
@@ -45,15 +44,9 @@ def entered(home: str) -> list[str]:
         return []
 
 
-def take_lock(home: str) -> int | None:
+def take_lock(home: str, tries: int = 1) -> int | None:
     """None: somebody keeps the lookout already."""
-    fd = os.open(f"{home}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd
-    except BlockingIOError:
-        os.close(fd)
-        return None
+    return open_locked(f"{home}/{LOCK}", tries=tries)
 
 
 def is_kept(home: str) -> bool:
@@ -74,10 +67,8 @@ def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
 
 
 def _start(home: str, environ: Mapping[str, str]) -> None:
-    # -P, and not -I: the patterns want a package that may be wherever our caller has it from
-    command = [sys.executable, "-P", "-c", BOOT, PACKAGE_ROOT, home]
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
-    arguments = [SHELL, "-c", DETACHED, SHELL, *command]
+    arguments = [SHELL, "-c", DETACHED, SHELL, *WATCHER, home]
     try:
         shell = os.posix_spawn(SHELL, arguments, environ, file_actions=null, setsid=True)
     except NotImplementedError:  # the watcher leaves our session by itself, a moment later

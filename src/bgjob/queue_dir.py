@@ -12,13 +12,13 @@ The shim imports this module: it stays within the standard library.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import stat
 import time
 
 from bgjob import jobdir, processes
+from bgjob.layout import JOBS
+from bgjob.locks import open_locked, try_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 QUEUE, DRAINER, KICK = "queue", "drainer", "kick"
 MOST_PRIORITY = 1000
 ORDER_DIGITS, ID_CHARACTERS = 4, 36
-LOCK_TRIES, LOCK_AGAIN_S = 10, 0.002
+LOCK_TRIES = 10
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -54,6 +54,10 @@ def entries(home: str) -> list[str]:
 
 def job_of(entry: str) -> str:
     return entry[-ID_CHARACTERS:]
+
+
+def job_directory(home: str, job_id: str) -> str:
+    return f"{home}/{JOBS}/{job_id}"
 
 
 def entry_for(job_id: str, priority: int, place_us: int) -> str:
@@ -97,14 +101,8 @@ def is_waiting(directory: str) -> bool:
 def hold(directory: str) -> int | None:
     """The job's lock, if nobody has it: whoever has may start or cancel it."""
     try:
-        fd = os.open(f"{directory}/{jobdir.SPEC}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return open_locked(f"{directory}/{jobdir.SPEC}", flags=0)
     except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd
-    except BlockingIOError:
-        os.close(fd)
         return None
 
 
@@ -122,14 +120,7 @@ def forget_papers(directory: str) -> None:
 
 def end_unstarted(directory: str, **how: object) -> None:
     """For whoever holds it: an outcome, and then nothing more to start."""
-    outcome = {
-        "format": jobdir.FORMAT_VERSION,
-        **how,
-        "ended_at": time.time(),
-        "duration_s": 0.0,
-        "output_bytes": 0,
-    }
-    jobdir.write_record(f"{directory}/{jobdir.OUTCOME}", outcome, durable=True)
+    jobdir.write_record(f"{directory}/{jobdir.OUTCOME}", jobdir.unstarted(**how), durable=True)
     forget_papers(directory)
 
 
@@ -154,11 +145,11 @@ def terms_of(spec: Record | None) -> Record | None:
         return None
 
 
-def verdict(jobs: str, spec: Record) -> tuple[Verdict, str]:
+def verdict(home: str, spec: Record) -> tuple[Verdict, str]:
     """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
     terms = spec["queue"]
     for job_id in terms.get("after", ()):
-        stands, how = standing(f"{jobs}/{job_id}")
+        stands, how = standing(job_directory(home, job_id))
         if stands == "waits":
             return "waits", f"job {job_id}, after which it is to run, {how}"
         if stands == "fails" and terms.get("after_policy") != "any":
@@ -171,13 +162,11 @@ def standing(directory: str) -> tuple[Verdict, str]:
     """How a job that others wait for stands: "holds" is a success."""
     if not os.path.isdir(directory):
         return "fails", "is gone: it was cleaned up"
-    was_waiting = is_waiting(directory)
-    if jobdir.is_locked(f"{directory}/{jobdir.SPEC}"):
-        outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
-    else:
-        outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
-        if outcome is None and not was_waiting:
-            return "fails", "was lost"
+    was_waiting = is_waiting(directory)  # in this order, in which a job comes on
+    is_held = jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+    outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
+    if outcome is None and not was_waiting and not is_held:
+        return "fails", "was lost"
     if outcome is None:
         return "waits", "is queued itself" if was_waiting else "still runs"
     if outcome.get("cause") == "exited" and outcome.get("exit_code") == 0:
@@ -189,43 +178,37 @@ def standing(directory: str) -> tuple[Verdict, str]:
 # -- the drainer ----------------------------------------------------------------------------------------
 
 
-def kick(home: str) -> bool:
-    """Tell the drainer to look; False if there is none."""
+def kick(home: str) -> None:
+    """Tell the drainer to look, if there is one."""
     try:
         fd = os.open(f"{home}/{QUEUE}/{KICK}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return False  # no FIFO, or nobody who listens
+        return  # no FIFO, or nobody who listens
     try:
         os.write(fd, b"+")
-    except OSError as error:
-        return error.errno == errno.EAGAIN  # it has enough to hear already
+    except OSError:
+        pass  # it has enough to hear already
     finally:
         os.close(fd)
-    return True
 
 
 def has_drainer(home: str) -> bool:
     return jobdir.is_locked(f"{home}/{QUEUE}/{DRAINER}")
 
 
+def is_left_alone(home: str) -> bool:
+    """Jobs wait, and nobody is there to start them."""
+    return bool(entries(home)) and not has_drainer(home)
+
+
 def become_drainer(home: str) -> int | None:
     """The lock of the one drainer; None if there is one."""
-    fd = os.open(f"{home}/{QUEUE}/{DRAINER}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    if lock_drainer(fd):
-        return fd
-    os.close(fd)
-    return None
+    return open_locked(f"{home}/{QUEUE}/{DRAINER}", tries=LOCK_TRIES)
 
 
 def lock_drainer(fd: int) -> bool:
-    """More than one try: whoever only looks whether there is a drainer has it for a moment, and may be killed then."""
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            time.sleep(LOCK_AGAIN_S)
-    return False
+    """Once more: whoever only looks whether there is a drainer has it for a moment, and may be killed then."""
+    return try_lock(fd, LOCK_TRIES)
 
 
 def listen(home: str) -> int:
@@ -243,7 +226,7 @@ def listen(home: str) -> int:
 def dissolve(home: str) -> None:
     """After a boot: what waited before it is lost, and its environment does not stay on disk."""
     for entry in entries(home):
-        directory = f"{home}/jobs/{job_of(entry)}"
+        directory = job_directory(home, job_of(entry))
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
         if spec and not is_of_this_boot(spec):
             forget_papers(directory)

@@ -8,13 +8,13 @@ Both are the home's, and can be deleted. A measure counts for as long as keeps m
 """
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 
 from bgjob import jobdir
 from bgjob.errors import StoreFull
+from bgjob.locks import open_locked
 from bgjob.store import Store
 
 SIZE, SIZES = "size", "sizes"
@@ -32,20 +32,12 @@ def make_room(store: Store, cap_bytes: int) -> None:
 @contextlib.contextmanager
 def _turn(path: str) -> Iterator[int | None]:
     """None if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o600)
+    fd = open_locked(path)
     try:
-        yield fd if _locked(fd) else None
+        yield fd
     finally:
-        os.close(fd)
-
-
-def _locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        if fd is not None:
+            os.close(fd)
 
 
 def _is_known_to_fit(size: int, cap_bytes: int) -> bool:

@@ -9,8 +9,9 @@ A slot is free the moment its last holder is gone: nobody has to give it back. T
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+
+from bgjob.locks import open_locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,19 +45,13 @@ def _wanted(limit: int, group: str | None, group_limit: int | None) -> Iterator[
 def claim(directory: str, prefix: str, limit: int) -> int | None:
     for number in range(limit):
         try:
-            fd = os.open(f"{directory}/{prefix}{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = open_locked(f"{directory}/{prefix}{number}")
         except OSError as error:
             if error.errno not in (errno.EISDIR, errno.ELOOP):
                 raise
             continue  # something foreign is in its place: one slot less
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fd is not None:
             return fd
-        except BlockingIOError:
-            os.close(fd)
-        except OSError:
-            os.close(fd)
-            raise
     return None
 
 

@@ -10,17 +10,14 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BOOT = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry; entry.main(sys.argv[2:])"
-# -I -S -E: nothing of the user's site, so that a shim starts fast and the same everywhere
-SHIM = [sys.executable, "-I", "-S", "-E", "-c", BOOT, PACKAGE_ROOT]
+from bgjob.boot import SHIM
+
 PATIENCE_S = 10.0
 
 

@@ -36,6 +36,8 @@ from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusabl
 from bgjob.event_log import EVENTS
 from bgjob.job import Job, Lost, PastRuns, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
+from bgjob.layout import DRAFTS, JOBS, SLOTS
+from bgjob.locks import try_lock
 from bgjob.queue_dir import QUEUE
 from bgjob.records import (
     read_groups,
@@ -74,7 +76,7 @@ class NewJob:
 class Store:
     def __init__(self, home: str) -> None:
         self.home = os.path.abspath(home)
-        self._jobs, self._index = f"{self.home}/jobs", f"{self.home}/index"
+        self._jobs, self._index = f"{self.home}/{JOBS}", f"{self.home}/index"
         self.events = f"{self.home}/{EVENTS}"
         self._ended: dict[str, Job] = {}  # these never change again
         self._specs: dict[str, Spec] = {}  # nor do these
@@ -84,7 +86,7 @@ class Store:
 
     def create(self, spec: Spec, papers: bytes | None = None, priority: int = 0) -> NewJob:
         """With papers it is one that waits in the queue, as soon as its lock is free."""
-        draft = f"{self.home}/drafts/{spec.id}"
+        draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
             undo.callback(shutil.rmtree, draft, ignore_errors=True)
@@ -112,7 +114,7 @@ class Store:
 
     def claim_slots(self, limit: int, group: str | None = None, group_limit: int | None = None) -> list[int]:
         """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
-        held = slots.claim_all(f"{self.home}/slots", limit, group, group_limit)
+        held = slots.claim_all(f"{self.home}/{SLOTS}", limit, group, group_limit)
         if isinstance(held, str):
             raise (
                 JobLimitReached(limit, None)
@@ -124,7 +126,7 @@ class Store:
     @contextlib.contextmanager
     def name_lock(self, name: str) -> Iterator[None]:
         """Held by whoever makes sure that there is one job of this name."""
-        path = f"{self.home}/slots/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
+        path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -253,9 +255,7 @@ class Store:
         if 0 <= now - cleaned_at < interval_s:
             return
         with contextlib.suppress(OSError), open(f"{self.home}/cleaned", "a", opener=_private) as turn:
-            try:
-                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(turn.fileno()):
                 return  # somebody else is at it
             os.utime(turn.fileno())
             with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
@@ -328,7 +328,7 @@ class Store:
 
     def _sweep(self, oldest: float) -> None:
         """What killed starters and cleaners left behind."""
-        for name in ("drafts", "trash"):
+        for name in (DRAFTS, "trash"):
             with os.scandir(f"{self.home}/{name}") as entries:
                 for entry in entries:
                     with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
@@ -356,7 +356,7 @@ class Store:
             os.makedirs(self.home, mode=0o700, exist_ok=True)
             _check_private(self.home)
             new = not os.path.isdir(self._index)
-            for name in ("jobs", "slots", "drafts", "trash", "index", EVENTS, QUEUE):
+            for name in (JOBS, SLOTS, DRAFTS, "trash", "index", EVENTS, QUEUE):
                 os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
             if new or self._is_first_since_boot():
                 self._settle_in(made)

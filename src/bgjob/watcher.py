@@ -23,6 +23,7 @@ from bgjob.courier import Courier
 from bgjob.errors import JobNotFound, StoreUnusable
 from bgjob.history import History
 from bgjob.job import Event, Job, Queued, Running
+from bgjob.locks import try_lock
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.log_watch import LogWatch
 from bgjob.notices import Notices
@@ -36,7 +37,7 @@ RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
 ABANDONED_S = 60.0
-LOCK_TRIES, LOCK_AGAIN_S = 20, 0.05
+LOCK_TRIES = 500
 
 
 def main(home: str) -> None:
@@ -47,7 +48,7 @@ def main(home: str) -> None:
         os.setsid()  # it is done already where the system can
     os.chdir(home)
     processes.set_process_name("bgjob-watch")
-    lock = _lock_patiently(home)
+    lock = lookout.take_lock(home, LOCK_TRIES)  # somebody may just look whether it is free
     again_s = AGAIN_S
     while lock is not None:
         began = time.monotonic()
@@ -55,15 +56,6 @@ def main(home: str) -> None:
             return
         again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
         time.sleep(again_s)
-
-
-def _lock_patiently(home: str) -> int | None:
-    """Somebody may just look whether it is free."""
-    for _ in range(LOCK_TRIES):
-        if (lock := lookout.take_lock(home)) is not None:
-            return lock
-        time.sleep(LOCK_AGAIN_S)
-    return None
 
 
 def _is_finished(home: str, lock: int) -> bool:
@@ -117,23 +109,21 @@ class Watcher:
             worked_s = time.process_time() - began
             if not is_behind:
                 self._sleep()
-            time.sleep(max(BREATHER_S, REST * worked_s) if self._holds_up() else BREATHER_S * (not is_behind))
+            time.sleep(self._rest_s(is_behind, worked_s))
 
-    def _holds_up(self) -> bool:
-        return any(post.is_behind and not post.has_ended for post in self._posts.values())
+    def _rest_s(self, is_behind: bool, worked_s: float) -> float:
+        if any(post.is_behind and not post.has_ended for post in self._posts.values()):
+            return max(BREATHER_S, REST * worked_s)
+        return 0.0 if is_behind else BREATHER_S
 
     def _has_work(self) -> bool:
         """Let go of the lock before the last look: whoever enters a job after that finds it free."""
         if lookout.entered(self._store.home):
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        if not lookout.entered(self._store.home):
-            return False
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False  # somebody else has begun
-        return True
+        return bool(lookout.entered(self._store.home)) and try_lock(
+            self._lock
+        )  # else somebody else has begun
 
     def _turn(self) -> bool:
         """True: there is more to look at."""

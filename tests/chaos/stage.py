@@ -22,8 +22,8 @@ from typing import Any, Literal, Self
 
 from bgjob import jobdir, processes
 from bgjob.api import Jobs, open_jobs
+from bgjob.boot import PACKAGE_ROOT
 from bgjob.records import read_groups
-from bgjob.spawn import PACKAGE_ROOT
 from tests.chaos.servers import END
 from tests.chaos.tools import PATIENCE_S, Point, Tracer, every_pid, is_stopped, wait_until
 

@@ -37,7 +37,7 @@ def needs(tool: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(may_lack and shutil.which(tool) is None, reason=f"needs {tool}")
 
 
-def wait_until(is_so: Callable[[], bool], what: str, then: Callable[[], str] = str) -> None:
+def wait_until(is_so: Callable[[], bool], what: str = "it comes true", then: Callable[[], str] = str) -> None:
     """For what the kernel tells nobody: look, often, with a generous limit. `then` says more when it is over."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():

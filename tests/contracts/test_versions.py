@@ -9,9 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from anyio.from_thread import BlockingPortal
 import bgjob
 from bgjob import processes
 from bgjob.api import open_jobs
+from tests.chaos.tools import wait_until
 from tests.conftest import Server, ToolError, end_all_jobs
 
 RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
@@ -249,13 +249,6 @@ def test_the_other_version_cleans_up_what_has_ended_and_nothing_else(
     assert running[:8] in shown
     assert ended[:8] not in shown
     assert [path.name for path in (home / "jobs").iterdir()] == [running]
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_package_may_be_upgraded_under_a_running_server(

@@ -16,6 +16,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Jobs, News
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
@@ -39,12 +40,6 @@ def listens(pid: int) -> bool:
     with contextlib.suppress(FileNotFoundError):  # closed meanwhile
         return any("inotify" in str(each.readlink()) for each in descriptors)
     return True
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
 
 
 class TestNews:

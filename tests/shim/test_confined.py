@@ -82,7 +82,7 @@ def test_ctrl_c_on_a_terminal_reaches_it(jobs: Jobs, ended: Ended, gate: Gate) -
 def test_an_exec_that_fails_says_why_and_leaves_no_group(jobs: Jobs, home: Path, tmp_path: Path) -> None:
     """The shell goes between the check and the exec: as posix_spawn would have put it."""
     for terms in ({}, LIMITS):
-        spec = jobs._spec("true", terms=terms)
+        spec = jobs._spec("true", jobs._terms(terms))
         missing = type(spec)(**{**vars(spec), "shell": f"{tmp_path}/gone"})
         job = jobs._launch(missing, {})
         assert isinstance(job.state, NeverStarted)

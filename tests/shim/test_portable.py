@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import spawn
+from bgjob import boot, spawn
 from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.job import Exited
 from tests.conftest import Gate
@@ -21,7 +21,7 @@ WITHOUT = (
 
 @pytest.fixture
 def jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
-    monkeypatch.setattr(spawn, "SHIM", [*spawn.SHIM[:5], WITHOUT + spawn.BOOT, spawn.PACKAGE_ROOT])
+    monkeypatch.setattr(spawn, "SHIM", [*boot.SHIM[:5], WITHOUT + boot.SHIM_CODE, boot.PACKAGE_ROOT])
     monkeypatch.delattr(os, "memfd_create")
     with contextlib.closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
         yield jobs

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from bgjob import event_log, lookout
 from bgjob.api import Cancellation, Jobs, Typed
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
 from tests.shim.shims import guard_pid, kill_both, parent_of, shim_pid, wait_until_gone
 
@@ -39,12 +40,6 @@ def until(server: Server, kind: str, since: str = "0.0", **arguments: Any) -> li
 
 def kinds(found: list[Event]) -> list[str]:
     return [event["kind"] for event in found]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true"
 
 
 class TestWhatHappened:
@@ -105,7 +100,7 @@ class TestWhatHappened:
 
     def test_a_command_that_cannot_be_started_is_told_to_have_ended(self, jobs: Jobs, tmp_path: Path) -> None:
         (gone := tmp_path / "gone").mkdir()
-        spec = jobs._spec("true", cwd=str(gone))
+        spec = jobs._spec("true", {}, cwd=str(gone))
         gone.rmdir()
         job = jobs._launch(spec, {})
         found = jobs.events("0.0", job_ids=[job.id], timeout_s=PATIENCE_S)

@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import pytest
 from bgjob import event_log
 from bgjob.api import Jobs, Look, Typed
 from bgjob.errors import InvalidArgument
-from bgjob.job import Exited, Killed, TimedOut
+from bgjob.job import Exited, Killed, OverLimit, TimedOut
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import guard_pid, shim_pid, wait_until_gone
 
 Ended = Callable[[str], Look]
-PATIENCE_S = 30.0
 
 
 def counting(directory: Path, then: str) -> str:
@@ -28,13 +27,6 @@ def counting(directory: Path, then: str) -> str:
 def runs(directory: Path) -> int:
     file = directory / "runs"
     return len(file.read_text().splitlines()) if file.exists() else 0
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def again(policy: str, most: int = 5, backoff_s: float = 0.1) -> dict[str, object]:
@@ -176,6 +168,27 @@ def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
     assert look.history is not None
     assert [run.code for run in look.history.runs] == [9, 8]
     assert jobs.output(job_id).stdout.split() == ["run", "1", "run", "2", "run", "3"]
+
+
+def test_silence_is_counted_from_each_runs_own_begin(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    """Neither does a pause count, nor is a later run allowed to be silent."""
+    command = counting(tmp_path, "[ $n = 1 ] && exit 1; exec sleep 1000")
+    job_id = jobs.execute(command, terms={**again("on-failure", backoff_s=0.7), "silence_s": 0.5}).id
+    look = ended(job_id)
+    assert isinstance(look.job.state, OverLimit)
+    assert look.job.state.limit == "silence"
+    assert runs(tmp_path) == 2
+    assert look.job.state.duration_s > 0.7 + 0.5
+
+
+def test_what_cannot_be_started_again_has_ended_as_its_last_run_has(
+    jobs: Jobs, ended: Ended, tmp_path: Path
+) -> None:
+    (place := tmp_path / "place").mkdir()
+    job_id = jobs.execute(f"rmdir {place}; exit 5", cwd=str(place), terms=again("always")).id
+    state = ended(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 5
 
 
 def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:

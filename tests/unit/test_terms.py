@@ -1,5 +1,6 @@
 import pytest
 
+from bgjob import queue_dir, terms
 from bgjob.errors import InvalidArgument
 from bgjob.terms import LIMIT_TERMS, checked, limits_of, limits_shown
 
@@ -50,3 +51,10 @@ def test_limits_are_shown_under_the_names_they_were_given() -> None:
     assert limits_shown(kept, None) == {"memory": 1 << 20, "file_size": 2 << 20, "cgroup": "off"}
     assert limits_shown({}, 1000) == {"output": 1000, "on_output": "stop"}
     assert limits_shown({}, None) == {}
+
+
+def test_the_queue_has_room_for_every_priority() -> None:
+    """The shim's side cannot import the terms: it keeps the number too."""
+    assert queue_dir.MOST_PRIORITY == terms.MOST_PRIORITY
+    for priority in (-terms.MOST_PRIORITY, 0, terms.MOST_PRIORITY):
+        assert queue_dir.priority_of(queue_dir.entry_for("x" * 36, priority, 1)) == priority

@@ -108,7 +108,7 @@ class Looking(Door):
         return {job.id: self._place_of(job, waiting, numbers.get(job.id)) for job in queued}
 
     def _place_of(self, job: Job, waiting: Sequence[str], number: int | None) -> Place:
-        stands, why = queue_dir.verdict(f"{self._store.home}/jobs", vars(job.spec))
+        stands, why = queue_dir.verdict(self._store.home, vars(job.spec))
         return Place(
             position=1 if number is None else number + 1,
             reason=f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}",

@@ -50,14 +50,14 @@ class Starting(Looking):
         """A job that runs; or that has failed already, and says why."""
         env = options.get("env") or {}
         self._check_policy(command, options.get("cwd"), env)
-        spec = self._spec(command, **options)
+        given = self._terms(options.get("terms"))
+        spec = self._spec(command, given, **options)
         environment = {**self._environment, **_checked_environment(env)}
         self._clean()
         try:
             self._make_room()
-            priority = self._terms(options.get("terms")).get("priority", 0)
             with self._watched(spec):
-                return self._begin(spec, environment, priority)
+                return self._begin(spec, environment, given.get("priority", 0))
         except OSError as error:
             raise CannotStart(error, self._store.home) from error
 
@@ -76,7 +76,7 @@ class Starting(Looking):
         is_one_of_many, self._queued_at = now - self._queued_at < MANY_WITHIN_S, now
         if is_one_of_many or queue_dir.has_drainer(home) or queue_dir.entries(home):
             return True
-        return queue_dir.verdict(f"{home}/jobs", vars(spec))[0] != "holds"
+        return queue_dir.verdict(home, vars(spec))[0] != "holds"
 
     def _enqueue(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
         new = self._store.create(spec, packed(vars(spec), environment, self._umask), priority)
@@ -91,13 +91,12 @@ class Starting(Looking):
         if self._settings.max_store_bytes is not None:
             quota.make_room(self._store, self._settings.max_store_bytes)
 
-    def _spec(self, command: str, **options: Unpack[Options]) -> Spec:
+    def _spec(self, command: str, given: Mapping[str, Any], **options: Unpack[Options]) -> Spec:
         name, timeout_s = options.get("name"), options.get("timeout_s")
         rows, cols = options.get("rows", 24), options.get("cols", 80)
         _check_name(name)
         _check_timeout(timeout_s)
         check_size(rows, cols)
-        given = self._terms(options.get("terms"))
         return Spec(
             id=str(uuid.uuid4()),
             command=command,

@@ -13,6 +13,7 @@ import signal
 import time
 
 from bgjob import event_log, jobdir, lookout, processes, queue_dir, slots
+from bgjob.layout import DRAFTS, SLOTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Drainer:
     def _consider(self, entry: str) -> bool:
         """Whether it still waits."""
         job_id = queue_dir.job_of(entry)
-        directory = f"{self._home}/jobs/{job_id}"
+        directory = queue_dir.job_directory(self._home, job_id)
         terms = self._known.get(job_id)
         if terms and not terms["queue"]["after"] and self._is_full(terms):
             return True  # there may be thousands
@@ -139,7 +140,7 @@ class Drainer:
         terms = terms or self._read(job_id, directory)
         if terms is None:
             return self._end(entry, directory, UNREADABLE)
-        stands, why = queue_dir.verdict(f"{self._home}/jobs", terms)
+        stands, why = queue_dir.verdict(self._home, terms)
         if stands == "fails":
             return self._end(entry, directory, why)
         if stands == "holds" and not self._is_full(terms):
@@ -165,7 +166,7 @@ class Drainer:
 
     def _is_done_with(self, entry: str, directory: str) -> bool:
         """Started, ended or cleaned up, or given up by a submitter that was killed; or not yet visible."""
-        draft = f"{self._home}/drafts/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
+        draft = f"{self._home}/{DRAFTS}/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
         if not os.path.isdir(directory) and (jobdir.is_locked(draft) or os.path.isdir(directory)):
             return False
         if queue_dir.is_startable(directory):
@@ -181,7 +182,7 @@ class Drainer:
 
     def _start(self, directory: str, terms: Record) -> None:
         queue, group = terms["queue"], terms["group"]
-        held = slots.claim_all(f"{self._home}/slots", queue["max_jobs"], group, queue["group_slots"])
+        held = slots.claim_all(f"{self._home}/{SLOTS}", queue["max_jobs"], group, queue["group_slots"])
         if isinstance(held, str):
             most = queue["max_jobs"] if held == slots.ALL else queue["group_slots"]
             self._full[held] = max(most, self._full.get(held, 0))

@@ -9,6 +9,7 @@ import os
 import time
 
 from bgjob import jobdir, processes, queue_dir
+from bgjob.boot import SHIM
 from bgjob.shim import child, herald
 from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
@@ -151,19 +152,14 @@ def _resume(
 
 
 def _see_to_the_end(supervisor: Supervisor) -> None:
-    if not supervisor.run():
-        start_drainer(os.path.realpath(HOME))  # as our last act: as long as we live, it would be in our tree
+    supervisor.run()
+    _start_drainer()
 
 
-def start_drainer(home: str) -> None:
-    """A fresh interpreter, that leaves our process tree by itself."""
-    import sys
-
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    boot = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry; entry.main(sys.argv[2:])"
-    os.posix_spawn(
-        sys.executable, [sys.executable, "-I", "-S", "-E", "-c", boot, root, "queue", home], os.environ
-    )
+def _start_drainer() -> None:
+    """A fresh interpreter, that leaves our process tree by itself: as our last act, because until then it would not."""
+    if queue_dir.is_left_alone(HOME):
+        os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
 
 
 def _patiently(act: Callable[[], Found]) -> Found:
@@ -252,14 +248,7 @@ def _tell(given: Given, answer: bytes) -> None:
 
 def _fail(given: Given, error: Exception) -> None:
     reason = f"{type(error).__name__}: {error}"
-    outcome = {
-        "format": jobdir.FORMAT_VERSION,
-        "cause": "never_started",
-        "reason": reason,
-        "ended_at": time.time(),
-        "duration_s": 0.0,
-        "output_bytes": 0,
-    }
+    outcome = jobdir.unstarted(cause="never_started", reason=reason)
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
@@ -268,8 +257,8 @@ def _fail(given: Given, error: Exception) -> None:
     for held in (*given.slots, given.lock):
         fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
-    if not queue_dir.kick(HOME) and queue_dir.entries(HOME):
-        start_drainer(os.path.realpath(HOME))
+    queue_dir.kick(HOME)
+    _start_drainer()
 
 
 def _leave_traceback(directory: str) -> None:

@@ -47,12 +47,13 @@ class Limits:
         self._job_id, self._loop, self._end_by = spec["id"], loop, end_by
         self._given = {kind: most for kind, most in spec.get("limits", {}).items() if kind != "cgroup"}
         self._may_group = bool(spec.get("limits", {}).get("cgroup", 1))
-        self._most_output = spec["max_output_bytes"] if stops_at_output_limit(spec) else None
+        self._most_output = spec["max_output_bytes"] if spec.get("on_output_limit") == "stop" else None
         self._groups: dict[str, Group] = {}
         self._told: set[str] = set()
         self._hit: set[str] = set()
         self._peak_bytes, self._spent_s = 0, 0.0
         self._ncpu = os.cpu_count() or 1
+        self._began = time.monotonic()
 
     # -- before it runs, and after ------------------------------------------------------------------
 
@@ -61,6 +62,7 @@ class Limits:
         self._hit, self._told, self._peak_bytes = set(), set(), 0
         self._remove_groups_left()
         self._make_groups()
+        self._began = time.monotonic()
         self._spent_s = 0.0
         self._spent_s = self._used().get(CPU, 0.0)
         self._record()
@@ -140,7 +142,6 @@ class Limits:
 
     def watch(self, last_output_at: Callable[[], float], is_running: Callable[[], bool]) -> None:
         """From now on. What a job leaves behind has the same limits, except that it may be silent."""
-        self._began = time.monotonic()
         self._last_output_at, self._is_running = last_output_at, is_running
         if any(kind in WORDS for kind in self._given):
             self._look()
@@ -157,10 +158,11 @@ class Limits:
     def _listen(self) -> None:
         silent_s = time.monotonic() - max(self._last_output_at(), self._began)
         left_s = self._given[SILENCE] - silent_s
-        if left_s > 0:
-            self._loop.call_later(left_s, self._listen)
-        elif self._is_running():
-            self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
+        if left_s <= 0 and self._is_running():
+            return self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
+        self._loop.call_later(
+            left_s if left_s > 0 else self._given[SILENCE], self._listen
+        )  # it may be run again
 
     def _look(self) -> None:
         began = time.monotonic()
@@ -289,7 +291,3 @@ class Tree:
 def _memory_of(pid: int, stat: list[int]) -> int:
     share = processes.pss_bytes(pid) if stat[PAGES] else 0
     return stat[PAGES] * PAGE_BYTES if share is None else share
-
-
-def stops_at_output_limit(spec: Record) -> bool:
-    return spec.get("on_output_limit") == "stop"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -36,6 +37,7 @@ HOME = "../.."
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
 LOOK_AGAIN_S = 0.003
+WILL_PASS = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 
 
 class Pause:
@@ -59,8 +61,8 @@ class Supervisor:
         self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
         self._loop = Loop()
-        self._limits = self._limits_of(spec)
         stops = spec.get("on_output_limit") == "stop"
+        self._limits = self._made_limits() if spec.get("limits") or stops else None
         self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
@@ -90,12 +92,10 @@ class Supervisor:
             return self._spawn(doors, None)
         return self._limits.around(lambda bounds: self._spawn(doors, bounds))
 
-    def _limits_of(self, spec: Record) -> Limits | None:
-        if not spec.get("limits") and spec.get("on_output_limit", "drop_oldest") == "drop_oldest":
-            return None
+    def _made_limits(self) -> Limits:
         from bgjob.shim.limits import Limits  # few jobs have some
 
-        return Limits(spec, self._loop, self._end_by)
+        return Limits(self._spec, self._loop, self._end_by)
 
     def resume(
         self, pid: int, started: float, outcome: Record | None, stopping: tuple[str, int, float] | None
@@ -136,8 +136,8 @@ class Supervisor:
         except OSError:
             self._loop.call_later(RETRY_S, lambda: self.record_run(run))
 
-    def run(self) -> bool:
-        """Until nothing of the job is left. False: jobs wait in the queue, and nobody is there to start them."""
+    def run(self) -> None:
+        """Until nothing of the job is left."""
         if self._spec.get("timeout_s") is not None:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
         if self._limits:
@@ -150,7 +150,6 @@ class Supervisor:
         if self._limits:
             self._limits.close()
         self._leave()
-        return queue_dir.has_drainer(HOME) or not queue_dir.entries(HOME)
 
     def _is_running(self) -> bool:
         return self._outcome is None and self._pause is None
@@ -182,9 +181,8 @@ class Supervisor:
             os.unlink(jobdir.CONTROL)
         except FileNotFoundError:
             pass
-        fcntl.flock(
-            self.estate.given.lock, fcntl.LOCK_UN
-        )  # at once, though the guard has it for a moment yet
+        # at once, though the guard has it for a moment yet
+        fcntl.flock(self.estate.given.lock, fcntl.LOCK_UN)
 
     # -- what visitors ask --------------------------------------------------------------------------
 
@@ -379,10 +377,11 @@ class Supervisor:
             return
         try:
             self._begin_run()
-        except (OSError, ValueError):
-            self._loop.call_later(
-                RETRY_S, self._run_again
-            )  # no room now; its time-out and kill_job still end it
+        except OSError as error:
+            if error.errno in WILL_PASS:
+                self._loop.call_later(RETRY_S, self._run_again)
+            else:  # its directory or its shell is gone: then it has ended as its last run has
+                self._end_pause(self._pause.last)
 
     def _begin_run(self) -> None:
         ends, doors = child.open_ends(self._spec)
