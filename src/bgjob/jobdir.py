@@ -76,6 +76,13 @@ def reserve_record(path: str) -> None:
         os.close(fd)
 
 
+def is_reserved(path: str) -> bool:
+    try:
+        return os.lstat(f"{path}.new").st_size > 0
+    except OSError:
+        return False
+
+
 def _overwrite(fd: int, data: bytes) -> None:
     """In place, padded with spaces over whatever was reserved: JSON does not mind."""
     view = memoryview(data.ljust(os.fstat(fd).st_size))

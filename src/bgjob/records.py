@@ -34,7 +34,7 @@ from bgjob.job import (
     UnreadableSpec,
     cause_word,
 )
-from bgjob.jobdir import LIMITS, OUTCOME, RUN, RUNS, SPEC, TERMINAL
+from bgjob.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL
 
 Record = Mapping[str, Any]
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
@@ -194,6 +194,10 @@ def _why_lost(directory: str) -> str:
         return f"its {SPEC} cannot be read, and nothing tells whether it was started"
     if run is None and _is_of_another_boot(directory):
         return "the machine was restarted; whether it had started is not known"
+    if run is None and (
+        jobdir.is_reserved(f"{directory}/{OUTCOME}") or os.path.lexists(f"{directory}/{LOG}")
+    ):
+        return "its shim and its guard were killed as they started it: whether it ran is not known"
     if run is None:
         return "it was never started: whoever was about to start it is gone"
     if run.boot_id != processes.boot_id():

@@ -87,10 +87,14 @@ def is_named(pid: int, name: str) -> bool:
 
 
 def pair_of(shim: int) -> Pair | None:
-    """This shim and its guard, if both live. A guard that has taken over has a shim's name, and none above it."""
+    """This shim and its guard, if both live. A guard that has taken over has a shim's name, and none above it.
+
+    A guard with two children has inherited the second one: a job that is not yet exec'd bears the name of the shim that
+    forked it, and that shim is dead.
+    """
     now = seen(shim)
     if now and is_named(shim, NAMES["shim"]) and is_named(now.parent, NAMES["guard"]):
-        return Pair(now.parent, shim)
+        return Pair(now.parent, shim) if processes.children(now.parent) == [shim] else None
     return None
 
 

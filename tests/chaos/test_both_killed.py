@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,16 @@ def kill_at_once(*pids: int) -> None:
     wait_until(lambda: all(map(is_stopped, pids)), "both are stopped")
     for pid in pids:
         processes.send(pid, signal.SIGKILL)
+
+
+def test_killed_as_it_was_started_nobody_says_whether_it_ran(jobs: Jobs, gate: Gate) -> None:
+    """As if both had been killed after the exec and before its record."""
+    job_id = jobs.execute(f"echo here; {gate.reach}; sleep 1000").id
+    gate.wait_until_reached()
+    kill_at_once(*shim_and_guard(jobs, job_id))
+    Path(jobs._store.home, "jobs", job_id, "run.json").unlink()
+    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
+    look = jobs.look(job_id)
+    assert isinstance(look.job.state, Lost)
+    assert look.job.state.reason.endswith("whether it ran is not known")
+    assert jobs.kill(job_id).processes == look.descendants > 0

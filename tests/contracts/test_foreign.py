@@ -166,7 +166,7 @@ def test_why_a_job_is_lost_is_not_guessed(gallery: Gallery, place: str, what: st
     told = gallery.told(gallery.ids[place, what])
     assert told["look"]["cause"] == "lost"
     assert told["look"]["reason"] == (
-        "it was never started: whoever was about to start it is gone"
+        "its shim and its guard were killed as they started it: whether it ran is not known"
         if what == "nothing"
         else "nobody saw its end, and its run.json cannot be read"
     )
