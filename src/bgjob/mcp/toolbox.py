@@ -13,7 +13,7 @@ model can act on.
 import inspect
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
@@ -41,7 +41,7 @@ LAX = ConfigDict(extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False
 
 THREADS = 1000
 ERROR_END_CHARACTERS = 1000
-CALLER = "caller"
+CALLER, OPTIONS = "caller", "options"
 
 Annotate = Callable[[Mapping[str, Any], dict[str, Any]], None]
 """Adds to an answer what is not of the tool; it is given the arguments of the call and the answer."""
@@ -76,6 +76,7 @@ class Entry(Generic[Door]):
     arguments: type[BaseModel]
     function: Callable[..., Any]
     blocks: bool
+    options: Collection[str]
 
     @property
     def wants_caller(self) -> bool:
@@ -90,7 +91,7 @@ class Entry(Generic[Door]):
     ) -> CallToolResult:
         """What goes wrong is an answer too: this raises nothing, and the server lives."""
         try:
-            arguments = self.arguments.model_validate(self.without_nulls(given))
+            arguments = self.arguments.model_validate(self.tidied(given))
         except ValidationError as problems:
             return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
         try:
@@ -115,10 +116,13 @@ class Entry(Generic[Door]):
             if caller:
                 caller.cancellation.close()
 
-    def without_nulls(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """null is how many clients leave out an optional argument."""
+    def tidied(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """null is how many clients leave out an optional argument; and models put an option beside the others."""
         required = self.tool.input_schema.get("required", ())
-        return {name: value for name, value in given.items() if value is not None or name in required}
+        tidy = {name: value for name, value in given.items() if value is not None or name in required}
+        strays = {name: tidy.pop(name) for name in self.options if name in tidy}
+        inside = tidy.get(OPTIONS) or {}
+        return {**tidy, OPTIONS: {**strays, **inside}} if strays and isinstance(inside, dict) else tidy
 
 
 class Toolbox(Generic[Door]):
@@ -128,8 +132,13 @@ class Toolbox(Generic[Door]):
         self.entries: dict[str, Entry[Door]] = {}
         self._threads = anyio.CapacityLimiter(THREADS)
 
-    def tool(self, annotations: ToolAnnotations, *, blocks: bool = False) -> Callable[[Function], Function]:
-        """Declares a tool. One that `blocks` gets a thread; the others take less than the way to a thread."""
+    def tool(
+        self, annotations: ToolAnnotations, *, blocks: bool = False, options: Collection[str] = ()
+    ) -> Callable[[Function], Function]:
+        """Declares a tool. One that `blocks` gets a thread; the others take less than the way to a thread.
+
+        `options` are what its argument of that name may have, and what is taken for it when it stands beside.
+        """
 
         def declare(function: Function) -> Function:
             arguments, answer = _arguments_of(function), get_type_hints(function)["return"]
@@ -140,7 +149,7 @@ class Toolbox(Generic[Door]):
                 output_schema=compact(TypeAdapter(answer).json_schema()),
                 annotations=annotations,
             )
-            self.entries[tool.name] = Entry(tool, arguments, function, blocks)
+            self.entries[tool.name] = Entry(tool, arguments, function, blocks, options)
             return function
 
         return declare

@@ -10,6 +10,7 @@ from bgjob.job import StatusWord
 from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
 from bgjob.mcp.schema import UNLISTED
 from bgjob.mcp.toolbox import Caller, Toolbox
+from bgjob.terms import TERMS
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 DOES_ANYTHING = ToolAnnotations(
@@ -30,12 +31,12 @@ OPTIONS = (
     "Limits: memory '2GB', cpu_s, processes, open_files, file_size, output, on_output 'stop', silence_s. "
     "Queue: after_policy 'any', delay_s, priority, group. restart 'on-failure'|'always', max_restarts, backoff_s"
 )
-Unlisted = Field(json_schema_extra={UNLISTED: True})  # of the options, where models put them too
+Unlisted = Field(json_schema_extra={UNLISTED: True})
 
 TOOLS = Toolbox[Jobs]()
 
 
-@TOOLS.tool(DOES_ANYTHING, blocks=True)
+@TOOLS.tool(DOES_ANYTHING, blocks=True, options=TERMS)
 def execute_command(
     jobs: Jobs,
     caller: Caller,
@@ -56,11 +57,6 @@ def execute_command(
     watch: Annotated[list[str] | None, Field(description="RE2; each match is an event")] = None,
     options: Annotated[dict[str, Any] | None, Field(description=OPTIONS)] = None,
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
-    restart: Annotated[str | None, Unlisted] = None,
-    after_policy: Annotated[str | None, Unlisted] = None,
-    delay_s: Annotated[float | None, Unlisted] = None,
-    priority: Annotated[int | None, Unlisted] = None,
-    group: Annotated[str | None, Unlisted] = None,
 ) -> Started:
     """Start a shell command as a background job and return its job_id; with wait_s also its output, if it ends in
     time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job instead to type
@@ -81,15 +77,7 @@ def execute_command(
             queue=queue,
             after=after,
             watch=watch,
-            terms={
-                "restart": restart,
-                "after_policy": after_policy,
-                "delay_s": delay_s,
-                "priority": priority,
-                "group": group,
-                **(limits or {}),
-                **(options or {}),
-            },
+            terms={**(limits or {}), **(options or {})},
             if_running=if_running,
             wait_s=wait_s,
             shown=Shown.within(max_tokens),
