@@ -14,8 +14,7 @@ from bgjob.job import Ended, Event, Lost, Running, cause_word
 from bgjob.locks import try_lock
 from bgjob.store import Store
 
-OPENING = frozenset({"queued", "starting", "started", "restarting"})
-CLOSING = frozenset({"ended", "cancelled"})
+OPENING = frozenset({"queued", "started", "restarting"})
 LOCK = "lock"  # in the directory of events: of several that find an end untold, one tells it
 TRIES, TRY_AGAIN_S = 20, 0.005
 
@@ -50,7 +49,7 @@ class History:
         self.known.add(job_id)
         if event["kind"] in OPENING:
             found.add(job_id)
-        elif event["kind"] in CLOSING:
+        elif event["kind"] == "ended":
             found.discard(job_id)
 
     def _untold(self) -> set[str]:

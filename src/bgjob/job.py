@@ -67,6 +67,8 @@ class PastRun:
     duration_s: float
     code: int | None
     signal: int | None
+    limit: LimitWord | None
+    """By which it was ended."""
     log_from: int
     log_to: int
     """Its output: from this byte of the log to that."""

@@ -101,12 +101,7 @@ def read_history(directory: str) -> PastRuns:
         known = _values(record, {"count": _is_count, "runs": _are_runs, "pauses_until": _or_none(_is_time)})
     except Malformed:
         return PastRuns(0, (), False)
-    runs = [
-        PastRun(
-            each["ended_at"], each["duration_s"], each["exit_code"], each["signal"], each["from"], each["to"]
-        )
-        for each in known["runs"]
-    ]
+    runs = [PastRun(*(each[name] for name in PAST_RULES)) for each in known["runs"]]
     return PastRuns(known["count"], runs, known["pauses_until"] is not None)
 
 
@@ -288,7 +283,9 @@ def _are_resizes(value: object) -> bool:
 
 
 def _are_runs(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, dict) and each and _PAST(each) for each in value)
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and each and _is_past_run(each) for each in value
+    )
 
 
 def _is_flag(value: object) -> bool:
@@ -387,16 +384,16 @@ END_RULES: Mapping[str, Rule] = {
     "stdout_bytes": _is_size,
     "stderr_bytes": _is_size,
 }
-_PAST = _keeps(
-    {
-        "ended_at": _is_time,
-        "duration_s": _is_duration,
-        "exit_code": _or_none(_whole(0, 1 << 32)),
-        "signal": _or_none(_whole(1, 128)),
-        "from": _is_size,
-        "to": _is_size,
-    }
-)
+PAST_RULES: Mapping[str, Rule] = {  # in the order of a PastRun
+    "ended_at": _is_time,
+    "duration_s": _is_duration,
+    "exit_code": _or_none(_whole(0, 1 << 32)),
+    "signal": _or_none(_whole(1, 128)),
+    "limit": _or_none(_one_of(*get_args(LimitWord))),
+    "from": _is_size,
+    "to": _is_size,
+}
+_is_past_run = _keeps(PAST_RULES)
 OVER_RULES: Mapping[str, Rule] = {
     "limit": _one_of(*get_args(LimitWord)),
     "peak_memory_bytes": _or_none(_is_size),

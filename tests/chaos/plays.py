@@ -207,7 +207,7 @@ def widen(actor: Actor) -> None:
 def plays(terminal: bool) -> list[Play]:
     """Each ends by itself, or by what somebody does with it, whoever is killed meanwhile."""
     ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out]
-    ending += [limited, silenced, run_again]
+    ending += [limited, silenced, run_again, silenced_and_run_again]
     return [make(terminal) for make in ([*ending, resized] if terminal else ending)]
 
 
@@ -331,6 +331,20 @@ def silenced(terminal: bool) -> Play:
         "ready\n",
         end=OverLimit,
         options={"pty": terminal, "terms": {"silence_s": 0.3}},
+    )
+
+
+def silenced_and_run_again(terminal: bool) -> Play:
+    """A limit ends the first run, and not the job."""
+    return Play(
+        "silence, run again",
+        "echo x >> $GATE.runs; n=$(wc -l < $GATE.runs); echo run $n; [ $n = 2 ] && exit 9; exec sleep 1000",
+        let_it_end,
+        "run 1\nrun 2\n",
+        options={
+            "pty": terminal,
+            "terms": {"silence_s": 0.2, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
+        },
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from bgjob import cgroup, event_log, processes
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
-from bgjob.job import Exited, OverLimit, TimedOut, cause_word, status_word
+from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone
 
@@ -322,3 +322,76 @@ def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate)
     ((place, _),) = jobs._store.ids()
     jobs._store.remove(place, job_id)
     assert not groups_left(job_id)
+
+
+# -- and a restart policy -----------------------------------------------------------------------------
+
+AGAIN = {"restart": "on-failure", "max_restarts": 3, "backoff_s": 0.05}
+
+
+def good_at_last(directory: Path, bad: str) -> str:
+    """Its third run succeeds."""
+    return f"echo run >> {directory}/runs; [ $(wc -l < {directory}/runs) = 3 ] && exit 0; {bad}"
+
+
+def runs(directory: Path) -> int:
+    return len((directory / "runs").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("bad", "limit", "terms"),
+    [
+        pytest.param(HOG, "memory", {"memory": "60MB"}, id="memory"),
+        pytest.param(HOG, "memory", {"memory": "60MB", "cgroup": "off"}, id="memory watched"),
+        pytest.param(BURN, "cpu", {"cpu_s": 1}, id="cpu"),
+        pytest.param("exec sleep 1000", "silence", {"silence_s": 0.2}, id="silence"),
+        pytest.param(
+            "trap 'exit 0' TERM; while :; do sleep 0.1; done", "silence", {"silence_s": 0.2}, id="politely"
+        ),
+    ],
+)
+def test_a_run_over_its_limit_has_failed_and_is_run_again(
+    jobs: Jobs, ended: Ended, tmp_path: Path, bad: str, limit: str, terms: dict[str, Any]
+) -> None:
+    job_id = jobs.execute(good_at_last(tmp_path, bad), terms={**AGAIN, **terms}).id
+    look = ended(job_id)
+    assert isinstance(look.job.state, Exited), look.job.state
+    assert look.history is not None
+    assert [run.limit for run in look.history.runs] == [limit, limit]
+    assert [event["limit"] for event in events_of(jobs, job_id, "limit_hit")] == [limit, limit]
+    assert [event["limit"] for event in events_of(jobs, job_id, "restarting")] == [limit, limit]
+
+
+def test_each_run_may_fork_as_much_as_the_first(jobs: Jobs, ended: Ended, tmp_path: Path, bomb: str) -> None:
+    job_id = jobs.execute(good_at_last(tmp_path, bomb), terms={**AGAIN, "processes": 50}).id
+    look = ended(job_id)
+    assert isinstance(look.job.state, Exited), look.job.state
+    assert runs(tmp_path) == 3
+    assert processes.marked(job_id) == []
+
+
+def test_after_its_last_restart_the_job_is_over_its_limit(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    terms = {**AGAIN, "max_restarts": 1, "silence_s": 0.2}
+    assert (
+        over(ended(jobs.execute(good_at_last(tmp_path, "exec sleep 1000"), terms=terms).id)).limit
+        == "silence"
+    )
+    assert runs(tmp_path) == 2
+
+
+def test_the_limit_of_its_output_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
+    terms = {**AGAIN, "output": "2KB", "on_output": "stop"}
+    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
+    assert over(ended(job_id)).limit == "output"
+    assert runs(tmp_path) == 2
+
+
+def test_a_job_killed_while_its_limit_ends_a_run_is_not_run_again(
+    jobs: Jobs, ended: Ended, tmp_path: Path
+) -> None:
+    stubborn = good_at_last(tmp_path, "trap '' TERM; while :; do sleep 0.1; done")
+    job_id = jobs.execute(stubborn, terms={**AGAIN, "silence_s": 0.2}).id
+    assert jobs.events("0.0", job_ids=[job_id], kinds=["limit_hit"], timeout_s=30).events
+    assert jobs.kill(job_id, grace_s=0).status == "killed"
+    assert isinstance(ended(job_id).job.state, Killed)
+    assert runs(tmp_path) == 1

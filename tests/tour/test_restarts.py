@@ -173,7 +173,7 @@ def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
 def test_silence_is_counted_from_each_runs_own_begin(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     """Neither does a pause count, nor is a later run allowed to be silent."""
     command = counting(tmp_path, "[ $n = 1 ] && exit 1; exec sleep 1000")
-    job_id = jobs.execute(command, terms={**again("on-failure", backoff_s=0.7), "silence_s": 0.5}).id
+    job_id = jobs.execute(command, terms={**again("on-failure", 1, backoff_s=0.7), "silence_s": 0.5}).id
     look = ended(job_id)
     assert isinstance(look.job.state, OverLimit)
     assert look.job.state.limit == "silence"

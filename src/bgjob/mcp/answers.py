@@ -397,6 +397,7 @@ def _run(run: PastRun) -> dict[str, Any]:
         "ended": _timestamp(run.ended_at),
         "duration_s": round(run.duration_s, 3),
         **how,
+        **({"limit": run.limit} if run.limit else {}),
         "output": f"{run.log_from}-{run.log_to}",
     }
 

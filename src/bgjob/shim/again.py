@@ -18,6 +18,14 @@ LONGEST_PAUSE_S = 60.0
 STEADY_S = 60.0  # a run that lasted so long was none of a crash loop
 RUNS_KEPT = 100
 MOST_DOUBLINGS = 30
+OVER_LIMIT = "over_limit:"  # and which
+
+
+def ends_one_run(cause: str) -> bool:
+    """And not the job: what is counted anew for each run ends that run alone. The output is that of all runs."""
+    return cause in ("exited", "signaled") or (
+        cause.startswith(OVER_LIMIT) and cause != f"{OVER_LIMIT}output"
+    )
 
 
 class Restarts:
@@ -45,24 +53,28 @@ class Restarts:
         if self.count:
             self._write(None)
 
-    def last(self, pid: int) -> Death:
-        """How the last run ended."""
+    def last(self, pid: int) -> tuple[Death, str]:
+        """How the last run ended, and why."""
         known = self._runs[-1] if self._runs else {}
-        return Death(pid, known.get("exit_code"), known.get("signal"))
+        dead = Death(pid, known.get("exit_code"), known.get("signal"))
+        limit = known.get("limit")
+        return dead, f"{OVER_LIMIT}{limit}" if limit else dead.cause
 
-    def wanted_after(self, dead: Death) -> bool:
+    def wanted_after(self, dead: Death, cause: str) -> bool:
+        """A job that was told to end for its limit has failed, whatever its exit code says."""
         if self._is_noted(dead):
             return True  # as it was decided then
-        is_wanted = self._policy == "always" or (self._policy == "on-failure" and dead.exit_code != 0)
+        has_failed = dead.exit_code != 0 or cause.startswith(OVER_LIMIT)
+        is_wanted = self._policy == "always" or (self._policy == "on-failure" and has_failed)
         return is_wanted and self.count < self._most
 
-    def note(self, dead: Death, log_end: int) -> float:
+    def note(self, dead: Death, cause: str, log_end: int) -> float:
         """Write the run down; how many seconds to wait before the next."""
         lasted_s = time.monotonic() - self._began
         if not self._is_noted(dead):
             self._in_a_row = 0 if lasted_s >= STEADY_S else self._in_a_row + 1
             self.count += 1
-            self._runs = [*self._runs, self._run(dead, lasted_s, log_end)][-RUNS_KEPT:]
+            self._runs = [*self._runs, self._run(dead, cause, lasted_s, log_end)][-RUNS_KEPT:]
         pause_s = self._pause_s()
         self._write(time.time() + pause_s)
         return pause_s
@@ -75,11 +87,12 @@ class Restarts:
         """By a shim that was killed over it."""
         return bool(self._runs) and self._runs[-1]["pid"] == dead.pid and self._runs[-1]["from"] == self._from
 
-    def _run(self, dead: Death, lasted_s: float, log_end: int) -> Record:
+    def _run(self, dead: Death, cause: str, lasted_s: float, log_end: int) -> Record:
         return {
             "pid": dead.pid,
             "exit_code": dead.exit_code,
             "signal": dead.signal,
+            "limit": cause.partition(":")[2] or None,
             "ended_at": time.time(),
             "duration_s": lasted_s,
             "from": self._from,

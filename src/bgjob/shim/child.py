@@ -119,6 +119,8 @@ def end_of_file(terminal: int) -> bytes:
 class Death:
     def __init__(self, pid: int, exit_code: int | None, signal: int | None) -> None:
         self.pid, self.exit_code, self.signal = pid, exit_code, signal
+        self.cause = "exited" if signal is None else "signaled"
+        """If it was by itself."""
 
 
 if hasattr(os, "waitid"):

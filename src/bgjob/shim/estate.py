@@ -118,6 +118,7 @@ class Legacy:
             self._facts.pop(PAUSED, None)
         elif tag == PAUSED:
             self._facts.pop(STARTED, None)
+            self._facts.pop(STOPPING, None)  # of the run that has ended
         elif tag == NEW_ENDS:
             self._facts.pop(PAUSED, None)
             for place, fd in enumerate(unpacked(rights), STDIN):

@@ -27,7 +27,7 @@ def tell_started(spec: Record, pid: int) -> None:
     event_log.append_line(EVENTS, STARTED % (round(time.time(), 3), spec["id"].encode(), pid))
 
 
-def tell_restarting(spec: Record, number: int, dead: Death, in_s: float) -> None:
+def tell_restarting(spec: Record, number: int, dead: Death, cause: str, in_s: float) -> None:
     event_log.append(
         EVENTS,
         "restarting",
@@ -36,6 +36,7 @@ def tell_restarting(spec: Record, number: int, dead: Death, in_s: float) -> None
         restart=number,
         exit_code=dead.exit_code,
         signal=dead.signal,
+        limit=cause.partition(":")[2] or None,
         in_s=round(in_s, 1),
     )
 

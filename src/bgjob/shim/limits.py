@@ -159,10 +159,9 @@ class Limits:
         silent_s = time.monotonic() - max(self._last_output_at(), self._began)
         left_s = self._given[SILENCE] - silent_s
         if left_s <= 0 and self._is_running():
-            return self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
-        self._loop.call_later(
-            left_s if left_s > 0 else self._given[SILENCE], self._listen
-        )  # it may be run again
+            self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
+        again_s = left_s if left_s > 0 else self._given[SILENCE]  # it may be run again
+        self._loop.call_later(again_s, self._listen)
 
     def _look(self) -> None:
         began = time.monotonic()

@@ -12,7 +12,7 @@ from bgjob import jobdir, processes, queue_dir
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child, herald
-from bgjob.shim.again import Restarts
+from bgjob.shim.again import Restarts, ends_one_run
 from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
@@ -43,8 +43,8 @@ WILL_PASS = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 class Pause:
     """Between two runs of a job."""
 
-    def __init__(self, last: child.Death, until: float) -> None:
-        self.last, self.until = last, until
+    def __init__(self, last: child.Death, cause: str, until: float) -> None:
+        self.last, self.cause, self.until = last, cause, until
         self.is_timed = False
 
 
@@ -119,7 +119,7 @@ class Supervisor:
         """Go on with a job that is between two runs."""
         self.started = started
         self._reserve_outcome()
-        self._pause = Pause(self._restarts.last(last_pid), until)
+        self._pause = Pause(*self._restarts.last(last_pid), until)
         if stopping:
             self._resume_stop(*stopping)
         else:
@@ -256,7 +256,11 @@ class Supervisor:
             self._end_by("timed_out", signal.SIGTERM, DEFAULT_GRACE_S)
 
     def _end_by(self, cause: str, signal_number: int, grace_s: float) -> None:
-        self._stop_cause = self._stop_cause or cause
+        """The first cause counts, but for one that would have ended one run of several."""
+        if self._pause and ends_one_run(cause):
+            return self._stop.begin(signal_number, grace_s)  # that of a run which has ended already
+        if self._stop_cause is None or (self._restarts and ends_one_run(self._stop_cause)):
+            self._stop_cause = cause
         self.will.stopping(self._stop_cause, signal_number, time.monotonic() + grace_s)
         self._stop.begin(signal_number, grace_s)
         self._go_on()
@@ -322,8 +326,10 @@ class Supervisor:
 
     def _cause(self, dead: child.Death) -> str:
         """Why it has ended; what a limit did has its name behind a colon."""
+        if self._pause:
+            return self._stop_cause or self._pause.cause
         by_kernel = self._limits.verdict(dead) if self._limits and not self._stop_cause else None
-        return self._stop_cause or by_kernel or ("exited" if dead.signal is None else "signaled")
+        return self._stop_cause or by_kernel or dead.cause
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
@@ -342,15 +348,17 @@ class Supervisor:
     # -- once more ----------------------------------------------------------------------------------
 
     def _is_to_run_again(self, dead: child.Death) -> bool:
-        """Not what was ended by us or by its limits: it would only come to that again."""
-        return self._restarts.wanted_after(dead) and self._cause(dead) in ("exited", "signaled")
+        cause = self._cause(dead)
+        return ends_one_run(cause) and self._restarts.wanted_after(dead, cause)
 
     def _begin_pause(self, dead: child.Death) -> None:
         """What the run has left behind goes first: it may hold what the next one needs."""
         self._pump.drain()
-        self._pause = Pause(dead, time.monotonic() + self._restarts.note(dead, self._log.end))
-        self._pid = 0
-        herald.tell_restarting(self._spec, self._restarts.count, dead, self._pause.until - time.monotonic())
+        cause = self._cause(dead)
+        pause_s = self._restarts.note(dead, cause, self._log.end)
+        self._pause = Pause(dead, cause, time.monotonic() + pause_s)
+        self._pid, self._stop_cause = 0, None
+        herald.tell_restarting(self._spec, self._restarts.count, dead, cause, pause_s)
         self.will.paused(dead.pid, self.started, self._pause.until)
         self.stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
