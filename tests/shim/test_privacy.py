@@ -12,7 +12,7 @@ import pytest
 
 from bgjob.api import Jobs, Look, open_jobs
 from tests.conftest import Gate
-from tests.shim.shims import ask, shim_pid, wait_until_gone
+from tests.shim.shims import ask, guard_pid, shim_pid, wait_until_gone
 
 Ended = Callable[[str], Look]
 SECRET = "s3cr3t-" + os.urandom(8).hex()
@@ -35,10 +35,16 @@ def test_a_secret_of_the_environment_is_in_no_file_while_the_job_runs_nor_after(
     shim = shim_pid(jobs, job_id)
     assert SECRET.encode() not in Path(f"/proc/{shim}/cmdline").read_bytes()
     assert [link for link in open_files(shim) if "memfd" in link] == []
+    assert papers_of(guard_pid(jobs, job_id)) == [b""]
     gate.open()
     assert getattr(ended(job_id).job.state, "code", None) == 5
     assert files_with(SECRET, home) == []
     jobs.close()
+
+
+def papers_of(pid: int) -> list[bytes]:
+    descriptors = [path for path in Path(f"/proc/{pid}/fd").iterdir() if "memfd" in str(path.readlink())]
+    return [path.read_bytes() for path in descriptors]
 
 
 def open_files(pid: int) -> list[str]:

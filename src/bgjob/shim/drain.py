@@ -208,7 +208,7 @@ class Drainer:
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):
             return
-        papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._launch(directory, [lock, self._null, papers, *held], [self._lock, self._kicks])
             self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S

@@ -205,10 +205,15 @@ def umask_in(papers: int) -> int:
 
 
 def _forget_papers(given: Given) -> None:
-    """Secrets do not rest with us."""
-    if given.papers >= 0:
-        os.close(given.papers)
-        given.papers = -1
+    """Secrets do not rest with us, nor with our guard, who has this descriptor too."""
+    if given.papers < 0:
+        return
+    try:
+        os.ftruncate(given.papers, 0)
+    except OSError:
+        pass  # of a server from before an upgrade, perhaps
+    os.close(given.papers)
+    given.papers = -1
 
 
 def _spec_on_disk() -> Record:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from bgjob.jobdir import Record
 
+    Heard = tuple[bytes, list[tuple[int, int, bytes]], int, object]
+    """As recvmsg gives it."""
+
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
 JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED, NEW_ENDS = b"J", b"R", b"C", b"S", b"P", b"E"
 READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, slots
@@ -98,21 +101,27 @@ class Will:
 
 
 class Legacy:
-    """The guard's end: what the shim has left so far. Kept as it came until it is needed: memory counts here."""
+    """The guard's end: what the shim has left so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: list[Heard]) -> None:
         self._facts: dict[bytes, bytes] = {}
         self._descriptors: list[int] = []
+        for message, rights, *_ in heard:
+            self._take(message, rights)
 
     def hear(self, line: RawSocket) -> bool:
         """The next message; False when the shim is gone."""
-        message, rights, _, _ = line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, socket.MSG_CMSG_CLOEXEC)
+        message, rights, *_ = line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, socket.MSG_CMSG_CLOEXEC)
+        self._take(message, rights)
+        return bool(message)
+
+    def _take(self, message: bytes, rights: list[tuple[int, int, bytes]]) -> None:
         tag = message[:1]
         self._facts[tag] = message[1:]
         if tag == JOB:
             self._descriptors = unpacked(rights)
         elif tag == STARTED:
-            self._drop(READY)
+            self._descriptors[READY] = -1
             if not message.endswith(b" 1"):
                 self._drop(PAPERS)
             self._facts.pop(PAUSED, None)
@@ -126,7 +135,6 @@ class Legacy:
                 self._descriptors[place] = fd
         elif tag == STDIN_CLOSED:
             self._drop(STDIN)
-        return bool(message)
 
     def _drop(self, place: int) -> None:
         if self._descriptors[place] >= 0:

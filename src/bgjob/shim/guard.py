@@ -7,15 +7,25 @@ does what the shim would have done. When the guard is killed, the shim goes on w
 from __future__ import annotations
 
 import os
-from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair  # `socket` wraps them at 160 KB for each guard
+import sys
+from _socket import (  # `socket` wraps them at 160 KB for each guard
+    AF_UNIX,
+    MSG_CMSG_CLOEXEC,
+    SOCK_SEQPACKET,
+    socketpair,
+)
 
 from bgjob import processes
-from bgjob.shim.estate import Legacy, Will
+from bgjob.shim.estate import JOB, MESSAGE_MAX_BYTES, READY, RIGHTS_MAX_BYTES, STARTED, Legacy, Will
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
+
+    from bgjob.shim.estate import Heard
+
+SAID_BY_ALL = (JOB, STARTED)
 
 
 def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
@@ -43,7 +53,13 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
 
 
 def guard(line: socket, shim: int, take_over: Callable[[Legacy], None]) -> None:
-    legacy = Legacy()
+    """Each step here costs every idle job memory: what all shims say is kept as it came, and read when it matters."""
+    heard: list[Heard] = []
+    while not heard or heard[-1][0][:1] in SAID_BY_ALL:
+        heard.append(line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, MSG_CMSG_CLOEXEC))
+        if heard[-1][0][:1] == STARTED:  # its starter may wait until nobody has that pipe any more
+            os.close(int.from_bytes(heard[0][1][0][2][4 * READY : 4 * READY + 4], sys.byteorder))
+    legacy = Legacy(heard)
     while legacy.hear(line):
         pass
     # The line is closed when shim and a job just forked by it are gone or exec'd: there is nobody in between.
