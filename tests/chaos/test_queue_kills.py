@@ -57,6 +57,7 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(tmp_path: Path) -> None:
     if verdict.violations:
         pytest.fail("\n".join(verdict.violations[:MOST_SHOWN]), pytrace=False)
     assert sum(struck.values()) >= STRIKES
+    assert min(struck[role] for role in ("shim", "guard", "drainer", "keeper", "person")) > STRIKES / 100
     assert verdict.outcomes["whole"] > STRIKES / 2
 
 
