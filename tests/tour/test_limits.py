@@ -13,6 +13,7 @@ from bgjob import cgroup, event_log, processes
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
 from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone
 
@@ -360,6 +361,20 @@ def test_a_run_over_its_limit_has_failed_and_is_run_again(
     assert [run.limit for run in look.history.runs] == [limit, limit]
     assert [event["limit"] for event in events_of(jobs, job_id, "limit_hit")] == [limit, limit]
     assert [event["limit"] for event in events_of(jobs, job_id, "restarting")] == [limit, limit]
+
+
+@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_between_them(
+    jobs: Jobs, ended: Ended, tmp_path: Path
+) -> None:
+    """Its group has counted, and the shim that made it is gone."""
+    bad = f"[ $(wc -l < {tmp_path}/runs) = 1 ] || exit 5; {HOG}"
+    job_id = jobs.execute(good_at_last(tmp_path, bad), terms={**AGAIN, "memory": "60MB", "backoff_s": 1}).id
+    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    os.kill(shim_pid(jobs, job_id), signal.SIGKILL)
+    look = ended(job_id)
+    assert look.history is not None
+    assert [(run.limit, run.code) for run in look.history.runs] == [("memory", None), (None, 5)]
 
 
 def test_each_run_may_fork_as_much_as_the_first(jobs: Jobs, ended: Ended, tmp_path: Path, bomb: str) -> None:

@@ -90,9 +90,8 @@ class Limits:
             cgroup.remove(directory)
 
     def _remove_groups_left(self) -> None:
-        """Of an earlier start: what they have counted is not this one's."""
-        for directory in {group.directory for group in self._groups.values()}:
-            cgroup.remove(directory, tries=1)
+        """Of an earlier start, by whomever: what they have counted is not this one's."""
+        cgroup.remove_left((jobdir.read_record(jobdir.LIMITS) or {}).get("groups"), self._job_id)
 
     def _make_groups(self) -> None:
         self._groups = cgroup.made(self._job_id, self._given) if self._may_group else {}
