@@ -99,7 +99,9 @@ class Person:
             return time.sleep(0.01)
         chance = self._chance
         group = chance.choice([None, None, None, "gpu", "build"])
-        (work,) = chance.choices([":", "sleep 0.02", "sleep 0.2"], [6, 3, 1])  # some live until they are struck
+        (work,) = chance.choices(
+            [":", "sleep 0.02", "sleep 0.2"], [6, 3, 1]
+        )  # some live until they are struck
         code = 0 if chance.random() < 0.8 else 1
         after = [chance.choice(self._mine)] if self._mine and chance.random() < 0.3 else None
         terms = {
