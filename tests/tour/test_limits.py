@@ -13,7 +13,7 @@ from bgjob import cgroup, event_log, processes
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
 from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
-from tests.chaos.tools import wait_until
+from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone
 
@@ -397,6 +397,24 @@ def test_after_its_last_restart_the_job_is_over_its_limit(jobs: Jobs, ended: End
 def test_the_limit_of_its_output_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     terms = {**AGAIN, "output": "2KB", "on_output": "stop"}
     job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
+    assert over(ended(job_id)).limit == "output"
+    assert runs(tmp_path) == 2
+
+
+@linux_only
+def test_what_a_run_printed_last_counts_also_when_its_end_was_seen_first(
+    jobs: Jobs, ended: Ended, home: Path, tmp_path: Path
+) -> None:
+    terms = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 1}
+    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
+    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    os.mkfifo(
+        busy := home / "jobs" / job_id / "run.json.new", 0o600
+    )  # the shim waits there before it looks around
+    wait_until(lambda: runs(tmp_path) == 2 and not processes.marked(job_id))
+    with busy.open("rb") as written:
+        busy.unlink()
+        written.read()
     assert over(ended(job_id)).limit == "output"
     assert runs(tmp_path) == 2
 

@@ -348,12 +348,14 @@ class Supervisor:
     # -- once more ----------------------------------------------------------------------------------
 
     def _is_to_run_again(self, dead: child.Death) -> bool:
+        if not self._restarts:
+            return False
+        self._pump.drain()  # what it printed last may be over the limit of all runs
         cause = self._cause(dead)
         return ends_one_run(cause) and self._restarts.wanted_after(dead, cause)
 
     def _begin_pause(self, dead: child.Death) -> None:
         """What the run has left behind goes first: it may hold what the next one needs."""
-        self._pump.drain()
         cause = self._cause(dead)
         pause_s = self._restarts.note(dead, cause, self._log.end)
         self._pause = Pause(dead, cause, time.monotonic() + pause_s)
