@@ -343,7 +343,7 @@ def silenced_and_run_again(terminal: bool) -> Play:
         "run 1\nrun 2\n",
         options={
             "pty": terminal,
-            "terms": {"silence_s": 0.2, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
+            "terms": {"silence_s": 0.5, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
         },
     )
 

@@ -345,9 +345,9 @@ def runs(directory: Path) -> int:
         pytest.param(HOG, "memory", {"memory": "60MB"}, id="memory"),
         pytest.param(HOG, "memory", {"memory": "60MB", "cgroup": "off"}, id="memory watched"),
         pytest.param(BURN, "cpu", {"cpu_s": 1}, id="cpu"),
-        pytest.param("exec sleep 1000", "silence", {"silence_s": 0.2}, id="silence"),
+        pytest.param("exec sleep 1000", "silence", {"silence_s": 1}, id="silence"),
         pytest.param(
-            "trap 'exit 0' TERM; while :; do sleep 0.1; done", "silence", {"silence_s": 0.2}, id="politely"
+            "trap 'exit 0' TERM; while :; do sleep 0.1; done", "silence", {"silence_s": 1}, id="politely"
         ),
     ],
 )
