@@ -334,6 +334,7 @@ class TestWatches:
         )
         jobs.events("0.0", job_ids=[job.id], kinds=["matched"], timeout_s=PATIENCE_S)
         home = Path(jobs._store.home)
+        wait_until(lambda: len(watchers(home)) == 2)
         stopped = watchers(home)
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
@@ -360,6 +361,7 @@ class TestWatches:
         job = jobs.execute(f"echo needle 1; {gate.pause}; echo needle 2; cat", watch=["needle"])
         gate.wait_until_reached()
         cursor = jobs.events("0.0", kinds=["matched"], timeout_s=PATIENCE_S).cursor
+        wait_until(lambda: len(watchers(home)) == 2)  # whoever asks may have been faster than they
         keeper, watcher = sorted(watchers(home), key=lambda pid: parent_of(pid) in watchers(home))
         doomed = {"watcher": [watcher], "keeper": [keeper], "both": [keeper, watcher]}[which]
         for pid in doomed:
