@@ -61,7 +61,11 @@ def job_directory(home: str, job_id: str) -> str:
 
 
 def entry_for(job_id: str, priority: int, place_us: int) -> str:
-    return f"{MOST_PRIORITY - priority:0{ORDER_DIGITS}d}-{place_us:016d}-{job_id}"
+    return f"{_order(priority)}-{place_us:016d}-{job_id}"
+
+
+def _order(priority: int) -> str:
+    return f"{MOST_PRIORITY - priority:0{ORDER_DIGITS}d}"
 
 
 def priority_of(entry: str) -> int:
@@ -81,10 +85,7 @@ def leave(home: str, entry: str) -> None:
 
 def move(home: str, entry: str, priority: int) -> None:
     """FileNotFoundError: it does not wait any more."""
-    os.rename(
-        f"{home}/{QUEUE}/{entry}",
-        f"{home}/{QUEUE}/{MOST_PRIORITY - priority:0{ORDER_DIGITS}d}{entry[ORDER_DIGITS:]}",
-    )
+    os.rename(f"{home}/{QUEUE}/{entry}", f"{home}/{QUEUE}/{_order(priority)}{entry[ORDER_DIGITS:]}")
 
 
 def find(home: str, job_id: str) -> str | None:
@@ -98,10 +99,10 @@ def is_waiting(directory: str) -> bool:
     return os.path.lexists(f"{directory}/{jobdir.PAPERS}")
 
 
-def hold(directory: str) -> int | None:
+def hold(directory: str, tries: int = 1) -> int | None:
     """The job's lock, if nobody has it: whoever has may start or cancel it."""
     try:
-        return open_locked(f"{directory}/{jobdir.SPEC}", flags=0)
+        return open_locked(f"{directory}/{jobdir.SPEC}", flags=0, tries=tries)
     except FileNotFoundError:
         return None
 

@@ -16,6 +16,7 @@ from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_wo
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone
+from tests.tour.counted import counting, runs
 
 Ended = Callable[[str], Look]
 
@@ -332,11 +333,7 @@ AGAIN = {"restart": "on-failure", "max_restarts": 3, "backoff_s": 0.05}
 
 def good_at_last(directory: Path, bad: str) -> str:
     """Its third run succeeds."""
-    return f"echo run >> {directory}/runs; [ $(wc -l < {directory}/runs) = 3 ] && exit 0; {bad}"
-
-
-def runs(directory: Path) -> int:
-    return len((directory / "runs").read_text().splitlines())
+    return counting(directory, f"[ $n = 3 ] && exit 0; {bad}")
 
 
 @pytest.mark.parametrize(
@@ -368,7 +365,7 @@ def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_be
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
     """Its group has counted, and the shim that made it is gone."""
-    bad = f"[ $(wc -l < {tmp_path}/runs) = 1 ] || exit 5; {HOG}"
+    bad = f"[ $n = 1 ] || exit 5; {HOG}"
     job_id = jobs.execute(good_at_last(tmp_path, bad), terms={**AGAIN, "memory": "60MB", "backoff_s": 1}).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
     os.kill(shim_pid(jobs, job_id), signal.SIGKILL)

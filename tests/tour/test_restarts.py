@@ -15,18 +15,9 @@ from bgjob.job import Exited, Killed, OverLimit, TimedOut
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import guard_pid, shim_pid, wait_until_gone
+from tests.tour.counted import counting, runs
 
 Ended = Callable[[str], Look]
-
-
-def counting(directory: Path, then: str) -> str:
-    """A command that knows the number of its run: `$n`, from 1."""
-    return f"echo x >> {directory}/runs; n=$(wc -l < {directory}/runs); echo run $n; {then}"
-
-
-def runs(directory: Path) -> int:
-    file = directory / "runs"
-    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 def again(policy: str, most: int = 5, backoff_s: float = 0.1) -> dict[str, object]:

@@ -23,9 +23,11 @@ OVER_LIMIT = "over_limit:"  # and which
 
 def ends_one_run(cause: str) -> bool:
     """And not the job: what is counted anew for each run ends that run alone. The output is that of all runs."""
-    return cause in ("exited", "signaled") or (
-        cause.startswith(OVER_LIMIT) and cause != f"{OVER_LIMIT}output"
-    )
+    return cause in ("exited", "signaled") or limit_in(cause) not in (None, "output")
+
+
+def limit_in(cause: str) -> str | None:
+    return cause.removeprefix(OVER_LIMIT) if cause.startswith(OVER_LIMIT) else None
 
 
 class Restarts:
@@ -64,17 +66,17 @@ class Restarts:
         """A job that was told to end for its limit has failed, whatever its exit code says."""
         if self._is_noted(dead):
             return True  # as it was decided then
-        has_failed = dead.exit_code != 0 or cause.startswith(OVER_LIMIT)
+        has_failed = dead.exit_code != 0 or limit_in(cause) is not None
         is_wanted = self._policy == "always" or (self._policy == "on-failure" and has_failed)
         return is_wanted and self.count < self._most
 
-    def note(self, dead: Death, cause: str, log_end: int) -> float:
+    def note(self, dead: Death, limit: str | None, log_end: int) -> float:
         """Write the run down; how many seconds to wait before the next."""
         lasted_s = time.monotonic() - self._began
         if not self._is_noted(dead):
             self._in_a_row = 0 if lasted_s >= STEADY_S else self._in_a_row + 1
             self.count += 1
-            self._runs = [*self._runs, self._run(dead, cause, lasted_s, log_end)][-RUNS_KEPT:]
+            self._runs = [*self._runs, self._run(dead, limit, lasted_s, log_end)][-RUNS_KEPT:]
         pause_s = self._pause_s()
         self._write(time.time() + pause_s)
         return pause_s
@@ -87,12 +89,12 @@ class Restarts:
         """By a shim that was killed over it."""
         return bool(self._runs) and self._runs[-1]["pid"] == dead.pid and self._runs[-1]["from"] == self._from
 
-    def _run(self, dead: Death, cause: str, lasted_s: float, log_end: int) -> Record:
+    def _run(self, dead: Death, limit: str | None, lasted_s: float, log_end: int) -> Record:
         return {
             "pid": dead.pid,
             "exit_code": dead.exit_code,
             "signal": dead.signal,
-            "limit": cause.partition(":")[2] or None,
+            "limit": limit,
             "ended_at": time.time(),
             "duration_s": lasted_s,
             "from": self._from,

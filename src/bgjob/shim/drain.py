@@ -27,7 +27,7 @@ LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's
 LOOK_AT_ALL_S = 0.25
 SOON_S = 0.05  # what was handed over has somebody by then, or must be tried again
 TRY_AGAIN_S = 0.5
-HOLD_TRIES, HOLD_AGAIN_S = 5, 0.001
+HOLD_TRIES = 5  # who only looks at a job has its lock for a moment: that must not cost it its turn
 LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
 FAILED = 1 << 8  # as waitpid says it
 UNREADABLE = "its spec.json says nothing that this version can queue"
@@ -190,20 +190,11 @@ class Drainer:
         self._nap_s = min(self._nap_s, SOON_S)
         lock = None
         try:
-            lock = self._patiently_held(directory)
+            lock = queue_dir.hold(directory, HOLD_TRIES)
             if lock is not None:  # else it is being started or cancelled
                 self._hand_over(directory, lock, held)
         finally:
             slots.release([*held, lock] if lock is not None else held)
-
-    def _patiently_held(self, directory: str) -> int | None:
-        """Who only looks at a job has its lock for a moment: that must not cost it its turn."""
-        for _ in range(HOLD_TRIES):
-            lock = queue_dir.hold(directory)
-            if lock is not None or not queue_dir.is_startable(directory):
-                return lock
-            time.sleep(HOLD_AGAIN_S)
-        return None
 
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):

@@ -10,6 +10,7 @@ import time
 
 from bgjob import jobdir, processes, queue_dir
 from bgjob.boot import SHIM
+from bgjob.layout import HOME
 from bgjob.shim import child, herald
 from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
-HOME = "../.."
 TRIES, TRY_AGAIN_S = 25, 0.2
 
 

@@ -121,7 +121,7 @@ class Legacy:
         if tag == JOB:
             self._descriptors = unpacked(rights)
         elif tag == STARTED:
-            self._descriptors[READY] = -1
+            self._descriptors[READY] = -1  # the guard has closed it when it heard this
             if not message.endswith(b" 1"):
                 self._drop(PAPERS)
             self._facts.pop(PAUSED, None)

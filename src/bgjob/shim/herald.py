@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from bgjob import event_log
+from bgjob.layout import HOME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from bgjob.shim.child import Death
     from bgjob.shim.loop import Loop, Timer
 
-EVENTS = f"../../{event_log.EVENTS}"  # from the job's directory, in which a shim works
+EVENTS = f"{HOME}/{event_log.EVENTS}"
 STARTED = b'{"at": %a, "kind": "started", "job_id": "%b", "pid": %d}'
 OF_AN_END = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 QUIET_S, LONGEST_LOOK_S = 1.0, 60.0
@@ -27,7 +28,7 @@ def tell_started(spec: Record, pid: int) -> None:
     event_log.append_line(EVENTS, STARTED % (round(time.time(), 3), spec["id"].encode(), pid))
 
 
-def tell_restarting(spec: Record, number: int, dead: Death, cause: str, in_s: float) -> None:
+def tell_restarting(spec: Record, number: int, dead: Death, limit: str | None, in_s: float) -> None:
     event_log.append(
         EVENTS,
         "restarting",
@@ -36,7 +37,7 @@ def tell_restarting(spec: Record, number: int, dead: Death, cause: str, in_s: fl
         restart=number,
         exit_code=dead.exit_code,
         signal=dead.signal,
-        limit=cause.partition(":")[2] or None,
+        limit=limit,
         in_s=round(in_s, 1),
     )
 

@@ -16,7 +16,9 @@ import time
 
 from bgjob import cgroup, event_log, jobdir, processes
 from bgjob.cgroup import CPU, MEMORY, PROCESSES
+from bgjob.shim.again import OVER_LIMIT, limit_in
 from bgjob.shim.confined import Bounds
+from bgjob.shim.herald import EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     EndBy = Callable[[str, int, float], None]
 
-EVENTS = "../../events"  # from the job's directory, where a shim runs
 GRACE_S = 5.0
 OPEN_FILES, FILE_SIZE, SILENCE = "open_files", "file_bytes", "silence_s"
 NAMES = {MEMORY: "memory", FILE_SIZE: "file_size"}  # as a caller says them, where the spec does not
@@ -79,7 +80,8 @@ class Limits:
 
     def resume(self, cause: str | None) -> None:
         """As a killed shim left it. Without its record the groups count: they were made before the job."""
-        self._hit.add((cause or "").partition(":")[2])
+        if limit := limit_in(cause or ""):
+            self._hit.add(limit)
         self._make_groups()
         record = jobdir.read_record(jobdir.LIMITS) or {}
         by = record.get("limited_by", {})
@@ -211,7 +213,7 @@ class Limits:
             return
         self._tell_hit(word, used, most)
         grace_s = 0.0 if signal_number == signal.SIGKILL else GRACE_S
-        self._end_by(f"over_limit:{word}", signal_number, grace_s)
+        self._end_by(f"{OVER_LIMIT}{word}", signal_number, grace_s)
 
     def _tell_hit(self, word: str, used: float, most: float) -> None:
         self._hit.add(word)
@@ -225,7 +227,7 @@ class Limits:
         if word is not None and word not in self._hit:
             kind = next(kind for kind in (*WORDS, FILE_SIZE) if WORDS.get(kind, "file_size") == word)
             self._tell_hit(word, self._given[kind], self._given[kind])
-        return word and f"over_limit:{word}"
+        return word and f"{OVER_LIMIT}{word}"
 
     def _kernels_limit(self, dead: Death) -> str | None:
         if dead.exit_code == 0:

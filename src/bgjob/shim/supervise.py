@@ -9,10 +9,11 @@ import signal
 import time
 
 from bgjob import jobdir, processes, queue_dir
+from bgjob.layout import HOME
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child, herald
-from bgjob.shim.again import Restarts, ends_one_run
+from bgjob.shim.again import Restarts, ends_one_run, limit_in
 from bgjob.shim.desk import Desk, Visitor, Waiter
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     Spawn = Callable[[Doors, Bounds | None], int]
 
-HOME = "../.."
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
 LOOK_AGAIN_S = 0.003
@@ -357,10 +357,11 @@ class Supervisor:
     def _begin_pause(self, dead: child.Death) -> None:
         """What the run has left behind goes first: it may hold what the next one needs."""
         cause = self._cause(dead)
-        pause_s = self._restarts.note(dead, cause, self._log.end)
+        limit = limit_in(cause)
+        pause_s = self._restarts.note(dead, limit, self._log.end)
         self._pause = Pause(dead, cause, time.monotonic() + pause_s)
         self._pid, self._stop_cause = 0, None
-        herald.tell_restarting(self._spec, self._restarts.count, dead, cause, pause_s)
+        herald.tell_restarting(self._spec, self._restarts.count, dead, limit, pause_s)
         self.will.paused(dead.pid, self.started, self._pause.until)
         self.stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
