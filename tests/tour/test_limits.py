@@ -1,5 +1,6 @@
 """Limits: a job that uses more than it may is ended, and its outcome names the limit, whatever sees to it."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone
 from tests.tour.counted import counting, runs
+from tests.tour.jam import Jam
 
 Ended = Callable[[str], Look]
 
@@ -405,13 +407,10 @@ def test_what_a_run_printed_last_counts_also_when_its_end_was_seen_first(
     terms = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 1}
     job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
-    os.mkfifo(
-        busy := home / "jobs" / job_id / "run.json.new", 0o600
-    )  # the shim waits there before it looks around
-    wait_until(lambda: runs(tmp_path) == 2 and not processes.marked(job_id))
-    with busy.open("rb") as written:
-        busy.unlink()
-        written.read()
+    # the shim waits there before it looks around
+    with contextlib.closing(Jam(home / "jobs" / job_id / "run.json.new")) as jam:
+        wait_until(lambda: runs(tmp_path) == 2 and not processes.marked(job_id))
+        jam.clear()
     assert over(ended(job_id)).limit == "output"
     assert runs(tmp_path) == 2
 

@@ -24,6 +24,7 @@ from tests.chaos.tools import every_pid, linux_only, seen, wait_until
 from tests.conftest import Gate, StartServer, ToolError
 from tests.shim.drainers import DRAINER, KEEPER, named, strike, the, wait_until_nobody_drains
 from tests.shim.shims import kill_both, parent_of
+from tests.tour.jam import Jam
 
 OpenDoor = Callable[..., Jobs]
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
@@ -593,13 +594,14 @@ def test_a_submitter_killed_before_its_job_was_visible_keeps_no_drainer(
 @linux_only
 @pytest.mark.parametrize("killed", ["shim", "both"])
 def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
-    one: Jobs, gate: Gate, home: Path, diary: Diary, killed: str
+    one: Jobs, gate: Gate, home: Path, diary: Diary, killed: str, request: pytest.FixtureRequest
 ) -> None:
     """Its papers are gone and it is not exec'd: a guard goes on with it; without one it is lost."""
     occupy(one, gate)
     job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True).id
     behind = one.execute("true", queue=True).id
-    os.mkfifo(room := home / "jobs" / job_id / "outcome.json.new", 0o600)  # whoever reserves it waits there
+    jam = Jam(home / "jobs" / job_id / "outcome.json.new")  # whoever reserves it waits there
+    request.addfinalizer(jam.close)
     gate.open()
     pids: list[int] = []
 
@@ -614,9 +616,7 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
             os.kill(pid, number)
     if killed == "shim":
         wait_until(is_on_the_way, "its guard has taken over")
-        with room.open("rb") as reserved:
-            room.unlink()
-            reserved.read()  # until the shim has written it: it must not find nobody there
+        jam.clear()
         (end,) = ends(one, job_id)
         assert (getattr(end, "code", None), diary.words()) == (3, ["ran"])
     ends(one, behind)
