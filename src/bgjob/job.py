@@ -1,10 +1,12 @@
 """The nouns: what a job is, and every way it can stand or have ended."""
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
+JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 StatusWord = Literal["running", "completed", "failed", "killed"]
 CauseWord = Literal[
     "exited", "signaled", "killed", "timed_out", "out_of_memory", "over_limit", "never_started", "lost"

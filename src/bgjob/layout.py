@@ -1,4 +1,4 @@
-"""The directories of a home that not only the store must find: shims and the drainer do without it."""
+"""The directories of a home; shims and the drainer find them without the store."""
 
-JOBS, DRAFTS, SLOTS = "jobs", "drafts", "slots"
+JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 HOME = "../.."  # from a job's directory, in which its shim works

@@ -83,14 +83,21 @@ def _remove_oldest(
 ) -> int:
     """The size that is left: below the cap by a tenth of what running jobs leave of it, so that it takes a while."""
     total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
+    wanted = store.waited_for()
     for place, job_id in reversed(places):
         if total <= cap - max(0, cap - running) // 10:
             break
-        if store.is_removable(job_id):
+        if job_id not in wanted and _is_removable(store, job_id):
             store.remove(place, job_id)
             freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # the others: one that is lost
             total -= freed
     return total
+
+
+def _is_removable(store: Store, job_id: str) -> bool:
+    """Not one of a newer version."""
+    job = store.ended(job_id)
+    return job is not None and job.is_understood
 
 
 def _is_final(directory: str) -> bool:

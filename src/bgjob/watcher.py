@@ -22,12 +22,12 @@ from bgjob import event_log, jobdir, lookout, processes
 from bgjob.courier import Courier
 from bgjob.errors import JobNotFound, StoreUnusable
 from bgjob.history import History
-from bgjob.job import Event, Job, Queued, Running
+from bgjob.job import JOB_ID, Event, Job, Queued, Running
 from bgjob.locks import try_lock
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.log_watch import LogWatch
 from bgjob.notices import Notices
-from bgjob.store import JOB_ID, Store
+from bgjob.store import Store
 
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
 BREATHER_S = 0.05  # a job that prints without pause is looked at so often

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bgjob import __version__, cli
+from bgjob.retention import clean
 from bgjob.store import Store
 from tests.contracts.foreign import (
     ANOTHER_ID,
@@ -214,7 +215,7 @@ def test_all_are_shown_on_the_command_line(
 
 def test_none_is_cleaned_up_for_not_being_understood(gallery: Gallery) -> None:
     store = Store(str(gallery.home))
-    store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
     assert sorted(listed(store)) == gallery.all_ids
 
 
@@ -241,7 +242,7 @@ def test_a_job_of_the_future_that_runs_is_running(home: Path, name: str, what: s
         look = answer(jobs, "look", job_id)
         assert (look["status"], look["output_bytes"]) == ("running", 11)
         assert answer(jobs, "wait", job_id)["met"] is False
-        Store(str(home)).clean(keep_jobs=0, keep_days=0, interval_s=0)
+        clean(Store(str(home)), keep_jobs=0, keep_days=0, interval_s=0)
         assert listed(Store(str(home))) == [job_id]
 
 

@@ -15,6 +15,7 @@ import pytest
 from bgjob import slots
 from bgjob.api import Jobs, steer
 from bgjob.errors import CannotStart, StoreUnusable
+from bgjob.retention import clean
 from bgjob.store import NAME_LOCKS, Store
 from tests.contracts.foreign import (
     ANOTHER_ID,
@@ -188,10 +189,10 @@ def test_what_lies_in_the_home_stops_nothing(home: Path, place: str, what: str) 
     is_a_job = place.startswith("jobs/0") and what == "a directory"
     store = Store(str(home))
     call(jobs_on(store, MCP_BG_KEEP_DAYS="100000"), "list_jobs")
-    store.clean(keep_jobs=1000, keep_days=30_000, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=30_000, interval_s=0)
     assert set(listed(store)) == {old, new} | ({ANOTHER_ID} if is_a_job else set())
     if place != "cleaned":  # which is how cleaners take turns: without it nobody has one
-        store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+        clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
         assert set(listed(store)) == {new}
     slot = slots.claim(f"{store.home}/slots", "", 3)
     assert slot is not None
@@ -227,12 +228,12 @@ def test_what_a_newer_version_wrote_is_never_one_too_many_and_goes_when_it_is_ol
     """By the dates of its files, which mean the same in every format. It takes nobody's room either."""
     newer, ours = hang(home, VICTIM, place, FUTURE["of format 2"]), hang(home, BYSTANDER)
     store = Store(str(home))
-    store.clean(keep_jobs=1, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1, keep_days=7, interval_s=0)
     assert set(listed(store)) == {newer, ours}
-    store.clean(keep_jobs=0, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=0, keep_days=7, interval_s=0)
     assert listed(store) == [newer]
     make_old(home / "jobs" / newer)
-    Store(str(home)).clean(keep_jobs=0, keep_days=7, interval_s=0)
+    clean(Store(str(home)), keep_jobs=0, keep_days=7, interval_s=0)
     assert listed(store) == []
 
 
@@ -240,10 +241,10 @@ def test_a_job_that_ran_for_long_and_was_lost_just_now_is_kept(home: Path) -> No
     """Else nobody would ever see that it was lost."""
     job_id = hang(home, LOST, "spec.json", changed(created_at=LONG_AGO))
     store = Store(str(home))
-    store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
     assert listed(store) == [job_id]
     make_old(home / "jobs" / job_id)
-    store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
     assert listed(store) == []
 
 
@@ -251,7 +252,7 @@ def test_a_job_that_cannot_be_removed_stays_in_the_list(home: Path) -> None:
     job_id = hang(home, VICTIM)
     store = Store(str(home))
     (home / "trash" / job_id).write_text("in the way")
-    store.clean(keep_jobs=0, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=0, keep_days=7, interval_s=0)
     assert listed(store) == [job_id]
 
 

@@ -25,6 +25,7 @@ from bgjob.errors import BgjobError
 from bgjob.job import Ended, Exited, Lost, NeverStarted, Run, Running, Signaled, State
 from bgjob.jobdir import OUTCOME, SPEC
 from bgjob.log_format import RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.retention import clean
 from bgjob.store import BOOT, NewJob, Store
 from tests.chaos.tools import needs
 from tests.conftest import end_all_jobs
@@ -188,7 +189,7 @@ def broken_promises(scene: Scene, cut: Cut, store: Store) -> Iterator[str]:
         jobs.output(job_id)
         jobs.tail(job_id, 2)
         jobs.search("0", literal=True, job_ids=[job_id])
-    store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
     if not listed <= {job.id for job in jobs.list().jobs}:
         yield "a job was there until somebody cleaned"
 

@@ -10,7 +10,7 @@ from bgjob import quota
 from bgjob.errors import StoreFull
 from bgjob.store import Store
 from tests.conftest import Gate, StartServer, ToolError
-from tests.disk.stores import ended_job, listed, running_job
+from tests.disk.stores import ended_job, forget_measure, listed, running_job
 
 MB = 1 << 20
 
@@ -38,13 +38,6 @@ def ended_jobs(store: Store, number: int, size_bytes: int = MB) -> list[str]:
 def make_room(store: Store, cap_bytes: int) -> None:
     forget_measure(store.home)
     quota.make_room(store, cap_bytes)
-
-
-def forget_measure(home: str | Path) -> None:
-    """As if the last one were long ago."""
-    size = Path(home, quota.SIZE)
-    if size.exists():
-        os.utime(size, (0, 0))
 
 
 def test_a_store_within_its_cap_is_left_alone(store: Store) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir
+from bgjob import jobdir, retention
 from bgjob.store import Store
 from tests.disk.stores import ended_job, listed, new_spec, running_job, write_outcome
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def clean(store: Store, keep_jobs: int = 1000, keep_days: float = 7) -> None:
-    store.clean(keep_jobs, keep_days, interval_s=0)
+    retention.clean(store, keep_jobs, keep_days, interval_s=0)
 
 
 def names_in(store: Store, directory: str) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_job_that_has_ended_but_has_a_live_shim_is_never_removed(store: Store)
 
 def test_it_happens_once_per_interval_whoever_comes_by(store: Store) -> None:
     def come_by() -> None:
-        Store(store.home).clean(keep_jobs=0, keep_days=0, interval_s=300)
+        retention.clean(Store(store.home), keep_jobs=0, keep_days=0, interval_s=300)
 
     come_by()
     job_id = ended_job(store, ended_at=time.time() - 1)
@@ -112,7 +112,7 @@ def test_a_clock_that_was_set_back_does_not_end_clean_up_for_ever(store: Store) 
     clean(store)
     ended_job(store, ended_at=time.time() - 1)
     back_in_time(Path(store.home, "cleaned"), -365 * DAY_S)
-    store.clean(keep_jobs=0, keep_days=0, interval_s=300)
+    retention.clean(store, keep_jobs=0, keep_days=0, interval_s=300)
     assert listed(store) == []
 
 

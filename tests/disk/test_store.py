@@ -19,6 +19,7 @@ import pytest
 from bgjob import jobdir, slots
 from bgjob.errors import BgjobError, JobNotFound, StoreUnusable
 from bgjob.job import Exited, Lost, Running, status_word
+from bgjob.retention import clean
 from bgjob.store import GONE_REMEMBERED, Store
 from tests.disk.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 from tests.disk.test_records import NOT_RECORDS
@@ -122,7 +123,7 @@ def test_a_spec_that_cannot_be_read_is_said_and_stops_nothing(store: Store, kind
     assert jobs.look(bad).output_bytes == 0
     assert jobs.output(bad).stdout == ""
     assert jobs.kill(bad).status == "already_terminated"
-    fresh.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(fresh, keep_jobs=1000, keep_days=7, interval_s=0)
     shutil.rmtree(f"{store.home}/index")
     assert set(listed(Store(store.home))) == {good, bad}
 
@@ -183,7 +184,7 @@ def test_what_does_not_belong_into_the_home_is_passed_over(store: Store) -> None
         Path(store.home, name, "notanumber-00000000-0000-4000-8000-000000000000").write_text("")
         Path(store.home, name, "lost+found").mkdir()
     os.utime(Path(store.home, "drafts", "README"), (0, 0))
-    store.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=1000, keep_days=7, interval_s=0)
     assert listed(Store(store.home)) == [job_id]
 
 
@@ -220,17 +221,18 @@ def test_a_rebuild_of_the_index_that_was_killed_is_made_up_for(store: Store) -> 
     shutil.rmtree(f"{store.home}/index")
     script = """
 import os, signal, sys
+from bgjob.index import Index
 from bgjob.store import Store
-enter, left = Store._enter, [3]
+enter, left = Index.enter, [3]
 def limited(*arguments):
     left[0] -= 1
     enter(*arguments) if left[0] else os.kill(os.getpid(), signal.SIGKILL)
-Store._enter = limited
+Index.enter = limited
 Store(sys.argv[1])
 """
     assert subprocess.run([sys.executable, "-c", script, store.home], check=False).returncode == -9
     again = Store(store.home)
-    again.clean(keep_jobs=1000, keep_days=7, interval_s=0)
+    clean(again, keep_jobs=1000, keep_days=7, interval_s=0)
     assert set(listed(again)) == ids
 
 
@@ -271,7 +273,7 @@ def make_one(store: Store) -> None:
 
 
 def clean_all(store: Store) -> None:
-    store.clean(keep_jobs=3, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=3, keep_days=7, interval_s=0)
 
 
 def list_all(store: Store) -> None:
@@ -333,7 +335,7 @@ def test_a_job_with_two_places_in_the_index_is_listed_once(store: Store) -> None
 def test_what_others_have_cleaned_up_is_forgotten(store: Store) -> None:
     ids = [ended_job(store) for _ in range(GONE_REMEMBERED + 20)]
     assert len(list(store.jobs())) == len(ids)
-    Store(store.home).clean(keep_jobs=10, keep_days=7, interval_s=0)
+    clean(Store(store.home), keep_jobs=10, keep_days=7, interval_s=0)
     assert len(list(store.jobs())) == 10
     assert len(store._ended) + len(store._specs) <= 10 + GONE_REMEMBERED
 
@@ -423,7 +425,7 @@ def test_everything_in_the_home_is_private_whatever_the_umask(tmp_path: Path) ->
     try:
         store = Store(str(tmp_path / "home"))
         ended_job(store)
-        store.clean(keep_jobs=10, keep_days=7, interval_s=0)
+        clean(store, keep_jobs=10, keep_days=7, interval_s=0)
         slot = slots.claim(f"{store.home}/slots", "", 1)
     finally:
         os.umask(old)

@@ -21,6 +21,7 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob import jobdir
 from bgjob.api.silence import likely_idle_s
+from bgjob.retention import clean
 from bgjob.store import Store
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, end_all_jobs
@@ -387,12 +388,12 @@ def test_whether_the_user_was_away_or_the_clock_was_set_is_told_by_when_the_mach
 ) -> None:
     """A cleaner that comes after a month finds jobs to be a month old: by a steady clock that is so."""
     store = Store(str(tmp_path / "home"))
-    store.clean(keep_jobs=10, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=10, keep_days=7, interval_s=0)
     job_id = ended_job(store, ended_at=time.time() - 29 * DAY)
     for name in ["cleaned", *(["clock"] if moved else [])]:
         then = Path(store.home, name).stat().st_mtime - 30 * DAY
         os.utime(Path(store.home, name), (then, then))
-    store.clean(keep_jobs=10, keep_days=7, interval_s=0)
+    clean(store, keep_jobs=10, keep_days=7, interval_s=0)
     assert listed(store) == ([job_id] if moved else [])
 
 

@@ -22,6 +22,7 @@ from bgjob.errors import InvalidArgument, JobLimitReached, JobNotFound
 from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, State
 from tests.chaos.tools import every_pid, linux_only, seen, wait_until
 from tests.conftest import Gate, StartServer, ToolError
+from tests.disk.stores import forget_measure
 from tests.shim.drainers import DRAINER, KEEPER, named, strike, the, wait_until_nobody_drains
 from tests.shim.shims import kill_both, parent_of
 from tests.tour.jam import Jam
@@ -300,19 +301,33 @@ def test_a_cycle_cannot_be_said(one: Jobs, gate: Gate) -> None:
     gate.open()
 
 
-def test_a_job_that_others_wait_for_is_kept_by_retention(
-    open_door: OpenDoor, gate: Gate, diary: Diary
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"MCP_BG_KEEP_JOBS": "1", "MCP_BG_CLEANUP_INTERVAL": "0.001"},
+        {"MCP_BG_MAX_STORE_SIZE": "1MB"},
+    ],
+    ids=["retention", "the cap"],
+)
+def test_a_job_that_others_wait_for_is_kept(
+    open_door: OpenDoor, gate: Gate, home: Path, diary: Diary, bounds: dict[str, str]
 ) -> None:
     """And so is what waits. The success that is asked for must not be forgotten before it is asked for."""
-    one = open_door(MCP_BG_MAX_JOBS="1", MCP_BG_KEEP_JOBS="1", MCP_BG_CLEANUP_INTERVAL="0.001")
-    first = one.execute("true").id
-    ends(one, first)
-    waiting = one.execute(diary.entry("ran"), after=[first], terms={"delay_s": 1.0}).id
-    for _ in range(3):
-        ends(one, one.execute("true", queue=True).id)
-    assert len(one.list().jobs) <= 4
-    assert isinstance(state(one, first), Exited)
-    assert isinstance(ends(one, waiting)[0], Exited)
+    two = open_door(MCP_BG_MAX_JOBS="2", **bounds)
+    large = "head -c 400000 /dev/zero"
+    first = two.execute(large).id
+    ends(two, first)
+    running = occupy(two, gate)
+    waiting = two.execute(diary.entry("ran"), after=[first, running]).id
+    others = []
+    for _ in range(4):
+        forget_measure(home)
+        others.append(two.execute(large, queue=True).id)
+        ends(two, others[-1])
+    assert not {job.id for job in two.list().jobs}.issuperset(others)
+    assert isinstance(state(two, first), Exited)
+    gate.open()
+    assert isinstance(ends(two, waiting)[0], Exited)
     assert diary.words() == ["ran"]
 
 

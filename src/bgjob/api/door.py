@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bgjob import lookout, processes, queue_dir
+from bgjob import lookout, processes, queue_dir, retention
 from bgjob.config import Settings, own_variables
 from bgjob.errors import NotSteerable
 from bgjob.job import Ended, Job, Lost, Running
@@ -60,5 +60,5 @@ class Door:
     def _clean(self) -> None:
         """What whoever comes by does for all."""
         settings = self._settings
-        self._store.clean(settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)
+        retention.clean(self._store, settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)
         lookout.ensure_watcher(self._store.home, self._environment)

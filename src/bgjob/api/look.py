@@ -11,11 +11,10 @@ from bgjob.api.silence import idle_s, ran_s
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound
 from bgjob.hints import port_in_use
-from bgjob.job import Exited, Job, Queued, Running, StatusWord, status_word
+from bgjob.job import JOB_ID, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.output_text import unfinished_line
-from bgjob.store import JOB_ID
 
 SHIM_PATIENCE_S = 2.0
 PROMPT_BYTES = 500

@@ -1,0 +1,103 @@
+"""Ended jobs that are too old or too many go; so does what killed starters and cleaners left behind.
+
+cleaned            its mtime says when somebody last cleaned up
+clock, leapt       when the machine was booted, by the clock of that time; when that clock last leapt
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from bgjob import jobdir
+from bgjob.errors import StoreUnusable
+from bgjob.index import ABANDONED_S, made_at
+from bgjob.job import Job, Lost, Running
+from bgjob.jobdir import LOG, SPEC
+from bgjob.layout import DRAFTS, TRASH
+from bgjob.locks import try_lock
+from bgjob.moments import mtime, stamp
+from bgjob.store import Store, remove_tree
+
+DAY_S = 86400.0
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+STEADY_S = 3600.0
+
+
+def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
+    """At most once per interval, by whoever comes by."""
+    now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
+    if 0 <= now - cleaned_at < interval_s:
+        return
+    with contextlib.suppress(OSError), open(f"{store.home}/cleaned", "a", opener=_private) as turn:
+        if not try_lock(turn.fileno()):
+            return  # somebody else is at it
+        os.utime(turn.fileno())
+        with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
+            leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
+            _remove_surplus(store, keep_jobs, now - keep_days * DAY_S, now, leapt_at)
+            _sweep(store.home, now - ABANDONED_S)
+            store.index.mend()
+
+
+def _private(path: str, flags: int) -> int:
+    """Never waits: a FIFO in its place is an error."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> float:
+    """When the clock last leapt between two cleanings, by so much that it would throw jobs away; 0: never."""
+    clock, leapt = f"{home}/clock", f"{home}/leapt"
+    booted_at = now - time.clock_gettime(SINCE_BOOT)
+    # a clock that was set has another idea of when that was; so has another boot: then nobody knows
+    is_steady = abs(booted_at - mtime(clock)) < STEADY_S
+    if unseen_s < -DAY_S or (not is_steady and unseen_s > max(keep_days, 1.0) * DAY_S):
+        stamp(leapt, int(now * 1e9))
+    stamp(clock, int(booted_at * 1e9))
+    return mtime(leapt)
+
+
+def _remove_surplus(store: Store, keep_jobs: int, oldest: float, now: float, leapt_at: float) -> None:
+    places = list(store.ids())
+    kept, are_few, wanted = 0, len(places) <= keep_jobs, store.waited_for()
+    for place, job_id in places:
+        if job_id in wanted or (are_few and oldest <= made_at(place) <= now):
+            continue  # how it ended decides about others; or neither too many nor too old: no need to open it
+        job = store.ended(job_id)
+        if job is None:
+            continue
+        kept += job.is_understood  # a newer version's job goes by its age alone, and takes nobody's place
+        is_surplus = kept > keep_jobs and job.is_understood
+        if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < oldest:
+            store.remove(place, job_id)
+
+
+def _last_seen(store: Store, job: Job) -> float:
+    """How one ended that is lost nobody knows; but until then its files were written."""
+    if not isinstance(job.state, Running | Lost):
+        return job.state.ended_at
+    directory = store.directory(job.id)
+    written = [directory, *_entries_of(directory), *_entries_of(f"{directory}/{LOG}")]
+    return max(job.spec.created_at, *map(mtime, written))
+
+
+def _entries_of(directory: str) -> list[str]:
+    try:
+        return [f"{directory}/{name}" for name in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _ages_from(seen_at: float, leapt_at: float, now: float) -> float:
+    """Not from before the clock leapt: how long ago that was, nobody knows. Nor from a future that was taken back."""
+    return max(seen_at, leapt_at) if seen_at < now + DAY_S else leapt_at or now
+
+
+def _sweep(home: str, oldest: float) -> None:
+    for name in (DRAFTS, TRASH):
+        with os.scandir(f"{home}/{name}") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
+                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
+                        remove_tree(entry.path)
