@@ -10,8 +10,9 @@ from typing import Any
 
 from bgjob.job import Event
 from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_lines import Forward, Lines, cells
 from bgjob.log_reader import LogReader
-from bgjob.log_search import Forward, Lines, cells, shown
+from bgjob.log_search import shown
 from bgjob.patterns import Pattern, compile_any, compile_pattern
 
 SHOWN_BYTES = 240

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bgjob import log_search
+from bgjob import log_lines, log_search
 from bgjob.log_format import HEADER, RUN, STDERR, STDOUT, segment_name
 from bgjob.log_reader import LogReader
 from bgjob.log_search import Match, search
@@ -188,8 +188,8 @@ def test_any_search_finds_what_a_plain_reading_finds(
         pytest.MonkeyPatch.context() as patch,
         PipedLog(new_directory(scratch), story.limit_bytes, contents=contents(story)) as log,
     ):
-        patch.setattr(log_search, "CELL_MIN_BYTES", story.cell_bytes)
-        patch.setattr(log_search, "CELL_MAX_BYTES", story.cell_bytes * 4)
+        patch.setattr(log_lines, "CELL_MIN_BYTES", story.cell_bytes)
+        patch.setattr(log_lines, "CELL_MAX_BYTES", story.cell_bytes * 4)
         told(log, story)
         window = cut or (0, log.writer.end)
         result = search(
@@ -329,7 +329,7 @@ def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path, newes
 
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_text_that_never_has_a_newline_is_searched_in_parts(tmp_path: Path, newest_first: bool) -> None:
-    noise = b"x" * (3 * log_search.LINE_MAX_BYTES)
+    noise = b"x" * (3 * log_lines.LINE_MAX_BYTES)
     log = printed(tmp_path, (STDOUT, noise + b"needle" + noise))
     result = search(log, compile_pattern("needle"), limit=5, newest_first=newest_first)
     assert result.count == 1
