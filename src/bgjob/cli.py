@@ -12,7 +12,18 @@ from collections.abc import Sequence
 from bgjob import __version__
 from bgjob.api import Happened, Jobs, open_jobs
 from bgjob.errors import BgjobError, JobNotFound
-from bgjob.job import Ended, Job, Lost, OverLimit, Queued, Running, cause_word, signal_name, status_word
+from bgjob.job import (
+    Job,
+    Lost,
+    OverLimit,
+    Queued,
+    Running,
+    cause_word,
+    exit_code,
+    signal_name,
+    signal_number,
+    status_word,
+)
 from bgjob.log_format import STDERR
 from bgjob.terms import LIMIT_TERMS, checked
 
@@ -236,11 +247,11 @@ def _end(job: Job) -> str:
             return "lost"
         case OverLimit(limit=limit):
             return limit
-        case Ended() as end:
-            code, number = getattr(end, "code", None), getattr(end, "signal", None)
+        case ended:
+            code, number = exit_code(ended), signal_number(ended)
             if code is not None:
                 return f"exit {code}"
-            return signal_name(number) if number else str(cause_word(job.state))
+            return signal_name(number) if number else str(cause_word(ended))
 
 
 def _age(seconds: float) -> str:

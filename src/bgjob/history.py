@@ -10,7 +10,16 @@ import threading
 from bgjob import event_log
 from bgjob.errors import JobNotFound
 from bgjob.event_log import Cursor
-from bgjob.job import Ended, Event, Lost, Running, cause_word
+from bgjob.job import (
+    Ended,
+    Event,
+    Running,
+    cause_word,
+    exit_code,
+    limit_word,
+    reason,
+    signal_number,
+)
 from bgjob.locks import try_lock
 from bgjob.store import Store
 
@@ -87,12 +96,11 @@ class History:
         details: dict[str, object] = {
             "name": job.spec.name,
             "cause": cause_word(state),
-            "exit_code": getattr(state, "code", None),
-            "signal": getattr(state, "signal", None),
-            "reason": getattr(state, "reason", None),
+            "exit_code": exit_code(state),
+            "signal": signal_number(state),
+            "limit": limit_word(state),
+            "reason": reason(state),
         }
         if isinstance(state, Ended):
             details |= {"duration_s": round(state.duration_s, 3), "output_bytes": state.output_bytes}
-        elif isinstance(state, Lost):
-            details["reason"] = state.reason
         return {word: value for word, value in details.items() if value is not None}

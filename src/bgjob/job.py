@@ -229,6 +229,32 @@ def cause_word(state: State) -> CauseWord | None:
             assert_never(state)
 
 
+def exit_code(state: State) -> int | None:
+    match state:
+        case Exited(code=code) | Killed(code=code) | TimedOut(code=code) | OverLimit(code=code):
+            return code
+        case _:
+            return None
+
+
+def signal_number(state: State) -> int | None:
+    match state:
+        case Signaled(signal=number) | Killed(signal=number) | TimedOut(signal=number):
+            return number
+        case OverLimit(signal=number):
+            return number
+        case _:
+            return None
+
+
+def limit_word(state: State) -> LimitWord | None:
+    return state.limit if isinstance(state, OverLimit) else None
+
+
+def reason(state: State) -> str | None:
+    return state.reason if isinstance(state, NeverStarted | Lost) else None
+
+
 def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name

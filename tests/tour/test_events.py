@@ -134,17 +134,22 @@ class TestKilled:
         found = jobs.events(cursor, kinds=["ended"], timeout_s=PATIENCE_S)
         assert [event.job_id for event in found.events] == [job.id]
 
-    def test_an_end_whose_event_was_lost_is_told_with_its_true_cause(self, jobs: Jobs, home: Path) -> None:
+    @pytest.mark.parametrize(
+        ("command", "terms"), [("exit 4", {}), ("kill -9 $$", {}), ("exec sleep 1000", {"silence_s": 0.1})]
+    )
+    def test_an_end_whose_event_was_lost_is_told_as_it_was(
+        self, jobs: Jobs, home: Path, command: str, terms: dict[str, Any]
+    ) -> None:
         """As after a power cut: the outcome is on disk, the end of the log is not."""
-        job = jobs.execute("exit 4")
-        jobs.events("0.0", kinds=["ended"], timeout_s=PATIENCE_S)
+        job = jobs.execute(command, name="it", terms=terms)
+        (told,) = jobs.events("0.0", kinds=["ended"], timeout_s=PATIENCE_S).events
         log = home / "events" / "1"
         log.write_bytes(log.read_bytes().partition(b'{"at"')[0])
         event_log.append(str(log.parent), "started", job.id)
         wait_until(lambda: not jobs._store.has_shim(job.id))
         del jobs.__dict__["_history"]
         (ended,) = jobs.events("0.0", job_ids=[job.id], kinds=["ended"]).events
-        assert (ended.details["cause"], ended.details["exit_code"]) == ("exited", 4)
+        assert (ended.name, ended.details) == (told.name, told.details)
 
     def test_of_several_that_find_an_end_untold_one_tells_it(self, jobs: Jobs, home: Path) -> None:
         job = jobs.execute("exec sleep 1000")

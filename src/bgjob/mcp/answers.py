@@ -28,22 +28,20 @@ from bgjob.api.answers import InputWord
 from bgjob.job import (
     CauseWord,
     Ended,
-    Exited,
     Job,
-    Killed,
-    Lost,
-    NeverStarted,
     OverLimit,
     PastRun,
     PastRuns,
     Queued,
     Running,
-    Signaled,
     State,
     StatusWord,
-    TimedOut,
     cause_word,
+    exit_code,
+    limit_word,
+    reason,
     signal_name,
+    signal_number,
     status_word,
 )
 from bgjob.mcp.schema import UNLISTED
@@ -117,9 +115,9 @@ class Started:
             position=ran.place.position if ran.place else None,
             reused=ran.reused or None,
             cause=cause_word(state),
-            reason=ran.place.reason if ran.place else _reason(state),
-            limit=_limit(state),
-            exit_code=_exit_code(state),
+            reason=ran.place.reason if ran.place else reason(state),
+            limit=limit_word(state),
+            exit_code=exit_code(state),
             signal=_signal(state),
             hint=waited.look.hint if waited else None,
             **(_printed(waited.output) if waited else {}),
@@ -168,11 +166,11 @@ class Status:
             phase=_phase(state, look.history),
             position=look.place.position if look.place else None,
             priority=look.place.priority if look.place else None,
-            exit_code=_exit_code(state),
+            exit_code=exit_code(state),
             cause=cause_word(state),
             signal=_signal(state),
-            reason=look.place.reason if look.place else _reason(state),
-            limit=_limit(state),
+            reason=look.place.reason if look.place else reason(state),
+            limit=limit_word(state),
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
             duration_s=_duration_s(look),
@@ -226,7 +224,7 @@ class Listed:
             command=_shortened(job.spec.command, page.command_characters),
             started=_started(job),
             name=job.spec.name,
-            exit_code=_exit_code(job.state),
+            exit_code=exit_code(job.state),
             cause=cause_word(job.state),
             waits_for_input=job.id in page.asking or None,
             phase=_phase(job.state),
@@ -266,9 +264,9 @@ class WaitedFor(Printed):
             status=status_word(look.job.state),
             condition=met.condition if met else None,
             match=met.detail if met else None,
-            exit_code=_exit_code(look.job.state),
+            exit_code=exit_code(look.job.state),
             cause=cause_word(look.job.state),
-            limit=_limit(look.job.state),
+            limit=limit_word(look.job.state),
             signal=_signal(look.job.state),
             prompt=look.prompt,
             hint=look.hint,
@@ -363,7 +361,7 @@ class Killing:
     def of(cls, kill: Kill) -> "Killing":
         if kill.job is None:
             return cls(kill.status, kill.processes)
-        return cls(kill.status, kill.processes, _exit_code(kill.job.state), _signal(kill.job.state))
+        return cls(kill.status, kill.processes, exit_code(kill.job.state), _signal(kill.job.state))
 
 
 def _started(job: Job) -> str:
@@ -402,34 +400,9 @@ def _run(run: PastRun) -> dict[str, Any]:
     }
 
 
-def _exit_code(state: State) -> int | None:
-    match state:
-        case Exited(code=code) | Killed(code=code) | TimedOut(code=code) | OverLimit(code=code):
-            return code
-        case _:
-            return None
-
-
 def _signal(state: State) -> str | None:
-    match state:
-        case Signaled(signal=int(number)) | Killed(signal=int(number)) | TimedOut(signal=int(number)):
-            return signal_name(number)
-        case OverLimit(signal=int(number)):
-            return signal_name(number)
-        case _:
-            return None
-
-
-def _limit(state: State) -> str | None:
-    return state.limit if isinstance(state, OverLimit) else None
-
-
-def _reason(state: State) -> str | None:
-    match state:
-        case NeverStarted(reason=reason) | Lost(reason=reason):
-            return reason
-        case _:
-            return None
+    number = signal_number(state)
+    return None if number is None else signal_name(number)
 
 
 def _shortened(command: str, limit: int | None) -> str:
