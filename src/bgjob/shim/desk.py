@@ -23,6 +23,7 @@ import sys
 
 from bgjob.shim.feed import Feed
 from bgjob.shim.loop import READABLE
+from bgjob.shim.waiters import Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,22 +54,6 @@ class Desk:
             Visitor(self._loop, connection, self._supervisor)
         else:
             connection.close()
-
-
-class Waiter:
-    """A visitor that wants to know when the job ends, or prints."""
-
-    def __init__(
-        self, visitor: Visitor, beyond: float | None, quiet_s: float | None, settle_s: float | None
-    ) -> None:
-        self.visitor, self.beyond, self.quiet_s, self.settle_s = visitor, beyond, quiet_s, settle_s
-        self.timed = False
-
-    def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
-        """When it may be answered; None: nothing new yet."""
-        if self.beyond is None or log_end <= self.beyond:
-            return None
-        return last_output_at + (self.quiet_s or 0.0)
 
 
 class Visitor:
@@ -176,7 +161,7 @@ class Visitor:
 
 
 def _status(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
-    visitor.answer(ok=True, **supervisor.status())
+    supervisor.tell_status(visitor)
 
 
 def _wait(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:

@@ -14,11 +14,12 @@ from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_writer import LogWriter
 from bgjob.shim import child, herald
 from bgjob.shim.again import Restarts, ends_one_run, limit_in
-from bgjob.shim.desk import Desk, Visitor, Waiter
+from bgjob.shim.desk import Desk, Visitor
 from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.stop import Stop
+from bgjob.shim.waiters import Waiters
 from bgjob.waiting import input_at, input_of, surely_none_waits, waits_for_input
 
 TYPE_CHECKING = False
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from bgjob.shim.estate import Estate, Will
     from bgjob.shim.limits import Limits
     from bgjob.shim.loop import Timer
+    from bgjob.shim.waiters import Waiter
 
     Spawn = Callable[[Doors, Bounds | None], int]
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
-LOOK_AGAIN_S = 0.003
 WILL_PASS = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -58,7 +59,6 @@ class Supervisor:
         self._stop_cause: str | None = None
         self._childless = False
         self._retry: Timer | None = None
-        self._waiters: list[Waiter] = []
         self._resizes = _known_resizes() if spec.get("pty") else []
         self._loop = Loop()
         stops = spec.get("on_output_limit") == "stop"
@@ -66,6 +66,7 @@ class Supervisor:
         self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
+        self._waiters = Waiters(self._loop, self._log, self._pump, self.tell_status, self.waits_for_input)
         self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end, self._stir)
         self._question = herald.Question(
             self._loop, self._is_asking, lambda: herald.tell_input(spec, self._log)
@@ -186,9 +187,9 @@ class Supervisor:
 
     # -- what visitors ask --------------------------------------------------------------------------
 
-    def status(self) -> Record:
+    def tell_status(self, visitor: Visitor) -> None:
         unread = self.stdin.unread_bytes()
-        return {"pid": self._pid, "end": self._log.end, "outcome": self._outcome, "unread": unread}
+        visitor.answer(ok=True, pid=self._pid, end=self._log.end, outcome=self._outcome, unread=unread)
 
     def waits_for_input(self) -> str:
         """yes, no or unknown, from the kernel: an ancestor may ask what a stranger may not."""
@@ -197,10 +198,10 @@ class Supervisor:
         return waits_for_input(processes.descendants(os.getpid()), source).answer
 
     def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
-        self._waiters.append(waiter)
-        if timeout_s is not None:
-            self._loop.call_later(timeout_s, lambda: self._answer(waiter))
-        self._consider(waiter)
+        if self._outcome:
+            self.tell_status(waiter.visitor)
+        else:
+            self._waiters.add(waiter, timeout_s)
 
     def resize(self, rows: int, cols: int) -> None:
         """Where the log stood is kept too: whoever draws the screen must know its size at every byte."""
@@ -220,7 +221,7 @@ class Supervisor:
         self._end_by("killed", signal_number, grace_s)
 
     def on_leave(self, visitor: Visitor) -> None:
-        self._waiters = [waiter for waiter in self._waiters if waiter.visitor is not visitor]
+        self._waiters.forget(visitor)
         self.stdin.drop(visitor)
         self._stop.forget(visitor)
 
@@ -241,8 +242,7 @@ class Supervisor:
         if self._limits:
             self._limits.on_output(self._log.end)
         self._stir()
-        for waiter in self._waiters[:]:
-            self._consider(waiter)
+        self._waiters.on_output()
 
     def _on_signal(self, _event: int) -> None:
         arrived = os.read(self._signals, 512)
@@ -338,7 +338,7 @@ class Supervisor:
         queue_dir.kick(HOME)
         self._question.close()
         herald.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
-        self._on_output()
+        self._waiters.on_end()
         self.stdin.end_all("the job has ended")
         try:
             jobdir.seal_outcome()
@@ -415,32 +415,6 @@ class Supervisor:
         """Where the log ends with everything in it that was printed until now."""
         self._pump.drain()
         return self._log.end
-
-    def _consider(self, waiter: Waiter) -> None:
-        if waiter not in self._waiters:
-            return
-        now = time.monotonic()
-        quiet_at = waiter.quiet_at(self._log.end, self._pump.last_output_at)
-        if self._outcome or (quiet_at is not None and quiet_at <= now and self._is_settled(waiter, now)):
-            self._answer(waiter)
-        elif quiet_at is not None and not waiter.timed:
-            waiter.timed = True
-            self._loop.call_later(max(quiet_at - now, LOOK_AGAIN_S), lambda: self._look_again(waiter))
-
-    def _is_settled(self, waiter: Waiter, now: float) -> bool:
-        """A job that has printed and waits for input has answered; one that does not may have more to say."""
-        if waiter.settle_s is None or now - self._pump.last_output_at >= waiter.settle_s:
-            return True
-        return self.waits_for_input() == "yes"
-
-    def _answer(self, waiter: Waiter) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
-            waiter.visitor.answer(ok=True, **self.status())
-
-    def _look_again(self, waiter: Waiter) -> None:
-        waiter.timed = False
-        self._consider(waiter)
 
 
 def _known_resizes() -> list[list[int]]:
