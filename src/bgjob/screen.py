@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bgjob.terminal import Screen, Size, Terminal
+from bgjob.canvas import Screen
+from bgjob.terminal import Size, Terminal
 
 REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
 SCROLLED_ROWS = 2_500_000  # where every few characters are a line, and each moves all rows: the same time

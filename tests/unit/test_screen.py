@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from wcwidth import wcwidth
 
 from bgjob import terminal
+from bgjob.canvas import Screen
 from bgjob.keys import keys_to_bytes
 from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
-from bgjob.terminal import Screen, Terminal
+from bgjob.terminal import Terminal
 
 ROWS, COLUMNS = 24, 80
 CLEAR = b"\x1b[H\x1b[2J"
