@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from bgjob import processes, queue_dir
 from bgjob.api import Jobs, Look, open_jobs
 from bgjob.errors import JobNotFound
+from bgjob.job import Running
 from tests.chaos.tools import wait_until
 
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
@@ -83,6 +84,18 @@ class Server:
         """Until it is in the log: what a job has written may be in its pipe for another moment."""
         answer = self.call("wait_for_job", job_ids=[job_id], pattern=text, literal=True, timeout_s=30)
         assert answer["jobs"][0]["condition"] == "pattern"
+
+    def talk(self, job_id: str, typed: str, answer: str) -> None:
+        """The job answers so, and nothing else: at once, or, on a busy machine, when the call is over."""
+        reply = self.call("interact_with_job", job_id=job_id, input=typed, wait_s=1)
+        said, cursor = reply["stdout"], reply["cursor"]
+        while said != answer and answer.startswith(said):
+            (job,) = self.call("wait_for_job", job_ids=[job_id], pattern=".", since=cursor, timeout_s=30)[
+                "jobs"
+            ]
+            assert job["condition"] == "pattern"
+            said, cursor = said + job["stdout"], job["cursor"]
+        assert said == answer
 
     def kill(self) -> None:
         """SIGKILL: no cleanup, no goodbye."""
@@ -184,6 +197,7 @@ def end_all_jobs(home: Path) -> None:
     jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
     empty_queue(jobs, home)
     for job in jobs.list(limit=100_000).jobs:
-        if jobs.look(job.id).descendants:
+        look = jobs.look(job.id)
+        if look.descendants or (isinstance(look.job.state, Running) and look.job.run):
             jobs.kill(job.id, grace_s=0)
             assert not processes.marked(job.id)

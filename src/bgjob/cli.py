@@ -188,13 +188,14 @@ def _jobs() -> Jobs:
 
 def _run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
-    job = _jobs().execute(
+    jobs = _jobs()
+    job = jobs.execute(
         command,
         cwd=options.cwd or os.getcwd(),
         name=options.name,
         timeout_s=options.timeout,
         queue=options.queue,
-        after=options.after,
+        after=[jobs.find_typed(each).id for each in options.after or ()],
         terms={
             "after_policy": "any" if options.after_any else None,
             "delay_s": options.delay,
@@ -269,7 +270,7 @@ def _columns() -> int:
 
 def _logs(options: argparse.Namespace) -> int:
     jobs = _jobs()
-    for chunk in jobs.follow(jobs.find(options.id).id, options.follow):
+    for chunk in jobs.follow(jobs.find_typed(options.id).id, options.follow):
         if chunk.dropped_bytes:
             print(f"[bgjob: {chunk.dropped_bytes} bytes dropped here]", file=sys.stderr, flush=True)
         out = (sys.stderr if chunk.stream == STDERR else sys.stdout).buffer
@@ -296,7 +297,7 @@ def _events(options: argparse.Namespace) -> int:
 
 def _found(jobs: Jobs, options: argparse.Namespace, prefix: str) -> str:
     options.id = prefix  # for the error, if there is no such job
-    return jobs.find(prefix).id
+    return jobs.find_typed(prefix).id
 
 
 def _event_row(event: Happened) -> str:
@@ -307,14 +308,14 @@ def _event_row(event: Happened) -> str:
 
 def _kill(options: argparse.Namespace) -> int:
     jobs = _jobs()
-    done = jobs.kill(jobs.find(options.id).id, grace_s=options.grace, signal=options.signal)
+    done = jobs.kill(jobs.find_typed(options.id).id, grace_s=options.grace, signal=options.signal)
     print(f"{done.status} ({done.processes} {'process' if done.processes == 1 else 'processes'})")
     return 0
 
 
 def _priority(options: argparse.Namespace) -> int:
     jobs = _jobs()
-    jobs.prioritize(jobs.find(options.id).id, options.priority)
+    jobs.prioritize(jobs.find_typed(options.id).id, options.priority)
     return 0
 
 

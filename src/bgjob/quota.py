@@ -20,13 +20,23 @@ from bgjob.store import Store
 SIZE, SIZES = "size", "sizes"
 GOOD_FOR_TIMES = 20
 BLOCK_BYTES = 512
+LEAVING_S, LOOK_AGAIN_S = 1.0, 0.01  # how long a shim takes to leave after the end of its job, at most
 
 
 def make_room(store: Store, cap_bytes: int) -> None:
     """For one more job; StoreFull if there is none to be made."""
     with _turn(f"{store.home}/{SIZE}") as size:
         if size is not None and not _is_known_to_fit(size, cap_bytes):
-            _measure(store, cap_bytes, size)
+            _make_room(store, cap_bytes, size)
+
+
+def _make_room(store: Store, cap_bytes: int, size: int) -> None:
+    """What has just ended can be removed once its shim has left: that is worth a moment's wait."""
+    until = time.monotonic() + LEAVING_S
+    while sum((others := _measure(store, cap_bytes, size)).values()) > cap_bytes:
+        if time.monotonic() > until or not any(_has_ended(store.directory(job_id)) for job_id in others):
+            raise StoreFull(sum(others.values()), cap_bytes)
+        time.sleep(LOOK_AGAIN_S)
 
 
 @contextlib.contextmanager
@@ -50,7 +60,8 @@ def _is_known_to_fit(size: int, cap_bytes: int) -> bool:
     return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
 
 
-def _measure(store: Store, cap_bytes: int, size: int) -> None:
+def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
+    """How large those are that cannot be removed; of the others the oldest go, if they must."""
     began = time.monotonic()
     known, places = _known(store), list(store.ids())
     ended: dict[str, int] = {}
@@ -67,8 +78,7 @@ def _measure(store: Store, cap_bytes: int, size: int) -> None:
     if ended != known:
         _write_sizes(store, ended)
     _write_size(size, total, GOOD_FOR_TIMES * (time.monotonic() - began))
-    if sum(others.values()) > cap_bytes:
-        raise StoreFull(sum(others.values()), cap_bytes)
+    return others
 
 
 def _known(store: Store) -> dict[str, int]:
@@ -102,9 +112,11 @@ def _is_removable(store: Store, job_id: str) -> bool:
 
 def _is_final(directory: str) -> bool:
     """It has ended, and nobody is left who would write into it."""
-    return os.path.exists(f"{directory}/{jobdir.OUTCOME}") and not jobdir.is_locked(
-        f"{directory}/{jobdir.SPEC}"
-    )
+    return _has_ended(directory) and not jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+
+
+def _has_ended(directory: str) -> bool:
+    return os.path.exists(f"{directory}/{jobdir.OUTCOME}")
 
 
 def size_on_disk(directory: str) -> int:

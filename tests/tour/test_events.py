@@ -84,8 +84,9 @@ class TestWhatHappened:
         job_id = server.execute("printf 'name? '; read a; printf 'again? '; read b; echo bye")
         asked = until(server, "input", job_ids=[job_id])[-1]
         assert asked["prompt"] == "name?"
+        since = server.call("job_events")["cursor"]
         server.call("interact_with_job", job_id=job_id, input="x")
-        found = until(server, "input", since=server.call("job_events")["cursor"], job_ids=[job_id])
+        found = until(server, "input", since=since, job_ids=[job_id])
         assert [event["prompt"] for event in found] == ["name? again?"]  # a pipe echoes no newline
         server.call("interact_with_job", job_id=job_id, input="y")
         assert kinds(until(server, "ended", job_ids=[job_id])) == ["started", "input", "input", "ended"]
@@ -193,7 +194,7 @@ class TestWaiting:
 
 class TestTheBudget:
     def test_without_a_cursor_the_newest_fit_and_the_others_can_be_read(self, jobs: Jobs) -> None:
-        job = jobs.execute("cat")
+        job = jobs.execute("sleep 1000")
         for number in range(100):
             event_log.append(jobs._store.events, "limit_near", job.id, limit="memory", number=number)
         newest = jobs.events(max_tokens=200)
@@ -227,7 +228,7 @@ class TestTheBudget:
 
     def test_what_retention_has_taken_is_said(self, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(event_log, "SEGMENT_BYTES", 2000)
-        job = jobs.execute("cat")
+        job = jobs.execute("sleep 1000")
         for number in range(600):
             event_log.append(jobs._store.events, "limit_near", job.id, number=number)
         found = jobs.events("1.0", max_tokens=100_000)
@@ -268,12 +269,27 @@ def watchers(home: Path) -> list[int]:
     return sorted(found)
 
 
+def keeper_and_watcher(home: Path) -> tuple[int, int]:
+    """Once there are these two and nobody else: a second keeper, started before the first had its lock, ends."""
+    found: list[tuple[int, int]] = []
+
+    def are_alone() -> bool:
+        with contextlib.suppress(OSError):  # gone meanwhile
+            pids = watchers(home)
+            found[:] = [(parent_of(pid), pid) for pid in pids if parent_of(pid) in pids]
+            return (len(pids), len(found)) == (2, 1)
+        return False
+
+    wait_until(are_alone, "there are a keeper and its watcher", lambda: str(watchers(home)))
+    return found[0]
+
+
 @pytest.fixture
 def no_watcher_left(home: Path) -> Iterator[None]:
     """Whatever a test does: without jobs there is none."""
     yield
     for path in (home / lookout.WATCHES).glob("*"):
-        path.unlink()
+        path.unlink(missing_ok=True)  # its watcher may strike it out just now
     wait_until(lambda: not watchers(home))
 
 
@@ -339,12 +355,12 @@ class TestWatches:
         )
         jobs.events("0.0", job_ids=[job.id], kinds=["matched"], timeout_s=PATIENCE_S)
         home = Path(jobs._store.home)
-        wait_until(lambda: len(watchers(home)) == 2)
-        stopped = watchers(home)
+        stopped = keeper_and_watcher(home)
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         jobs.interact(job.id, Typed("x"))
-        jobs.wait_for([job.id], pattern="^end$", timeout_s=PATIENCE_S)
+        (waited,) = jobs.wait_for([job.id], pattern="end$", timeout_s=PATIENCE_S)
+        assert waited.met
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
         (unwatched,) = jobs.events("0.0", kinds=["unwatched"], timeout_s=PATIENCE_S).events
@@ -366,8 +382,7 @@ class TestWatches:
         job = jobs.execute(f"echo needle 1; {gate.pause}; echo needle 2; cat", watch=["needle"])
         gate.wait_until_reached()
         cursor = jobs.events("0.0", kinds=["matched"], timeout_s=PATIENCE_S).cursor
-        wait_until(lambda: len(watchers(home)) == 2)  # whoever asks may have been faster than they
-        keeper, watcher = sorted(watchers(home), key=lambda pid: parent_of(pid) in watchers(home))
+        keeper, watcher = keeper_and_watcher(home)
         doomed = {"watcher": [watcher], "keeper": [keeper], "both": [keeper, watcher]}[which]
         for pid in doomed:
             os.kill(pid, signal.SIGKILL)
@@ -383,8 +398,7 @@ class TestWatches:
         """At once, and not only when a new watcher has started."""
         job = jobs.execute(f"{gate.pause}; echo needle; {gate.reach}; cat", watch=["needle"])
         gate.wait_until_reached()
-        wait_until(lambda: len(watchers(home)) == 2)
-        for pid in watchers(home):
+        for pid in keeper_and_watcher(home):
             os.kill(pid, signal.SIGKILL)
             wait_until_gone(pid)
         gate.open()
@@ -395,15 +409,14 @@ class TestWatches:
 
     def test_it_is_no_child_of_the_server_and_not_of_its_group(self, jobs: Jobs, home: Path) -> None:
         jobs.execute("cat", watch=["x"])
-        wait_until(lambda: len(watchers(home)) == 2)
-        for pid in watchers(home):
+        for pid in keeper_and_watcher(home):
             assert os.getpgid(pid) != os.getpgid(0)
             assert os.getsid(pid) != os.getsid(0)
-        assert not {parent_of(pid) for pid in watchers(home)} & {os.getpid()}
+            assert parent_of(pid) != os.getpid()
 
     def test_it_ends_with_the_last_job_that_it_looks_after(self, jobs: Jobs, home: Path) -> None:
         job = jobs.execute("cat", watch=["x"])
-        wait_until(lambda: len(watchers(home)) == 2)
+        keeper_and_watcher(home)
         jobs.kill(job.id)
         wait_until(lambda: not watchers(home))
         assert lookout.entered(str(home)) == []

@@ -1,7 +1,6 @@
 """Interaction: what is typed reaches the job, its answer comes back, and a job that does not read blocks nobody."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,24 +19,23 @@ def interact(server: Server, job_id: str, text: str, **options: object) -> dict[
 def test_the_answer_is_what_the_job_printed_after_the_input(server: Server, gate: Gate) -> None:
     job_id = server.execute(f"echo before the input; {gate.reach}; cat")
     gate.wait_until_reached()
-    answer = interact(server, job_id, "hello")
-    assert (answer["stdout"], answer["stderr"]) == ("hello\n", "")
-    assert interact(server, job_id, "with its own newline\n")["stdout"] == "with its own newline\n"
+    server.talk(job_id, "hello", "hello\n")
+    server.talk(job_id, "with its own newline\n", "with its own newline\n")
+    assert server.output(job_id)["stderr"] == ""
 
 
 def test_a_python_repl_can_be_driven(server: Server) -> None:
     job_id = server.execute("python3 -qi")
-    assert interact(server, job_id, "6 * 7", wait_s=1)["stdout"] == "42\n"
-    assert interact(server, job_id, "print('a'); print('b')")["stdout"] == "a\nb\n"
+    server.talk(job_id, "6 * 7", "42\n")
+    server.talk(job_id, "print('a'); print('b')", "a\nb\n")
 
 
 def test_it_still_answers_when_the_log_rotates(start_server: StartServer, gate: Gate) -> None:
     server = start_server(MCP_BG_MAX_OUTPUT_SIZE="8KB")
     job_id = server.execute(f"seq 1 5000; {gate.reach}; while read n; do seq 1 $n; done")
     gate.wait_until_reached()
-    assert interact(server, job_id, "3")["stdout"] == "1\n2\n3\n"
-    wanted = "".join(f"{number}\n" for number in range(1, 901))
-    assert interact(server, job_id, "900", wait_s=1)["stdout"] == wanted
+    server.talk(job_id, "3", "1\n2\n3\n")
+    server.talk(job_id, "900", "".join(f"{number}\n" for number in range(1, 901)))
 
 
 def test_end_of_file_ends_a_job_that_reads_to_the_end(server: Server, ended: Ended) -> None:
@@ -55,14 +53,13 @@ def test_a_job_that_does_not_read_pushes_back(server: Server) -> None:
     """The call answers within its wait, says what was taken, and the server is free meanwhile."""
     job_id = server.execute("sleep 1000")
     answers: list[dict[str, Any]] = []
-    big = threading.Thread(
-        target=lambda: answers.append(interact(server, job_id, "x" * 3_000_000, wait_s=0.5))
-    )
+    big = threading.Thread(target=lambda: answers.append(interact(server, job_id, "x" * 3_000_000, wait_s=1)))
     big.start()
-    began = time.monotonic()
-    assert server.status(job_id)["status"] == "running"
-    assert time.monotonic() - began < 0.4
-    big.join(5)
+    answered = 0
+    while big.is_alive():
+        assert server.status(job_id)["status"] == "running"
+        answered += 1
+    assert answered > 5  # a server that is held up answers one or two
     assert answers[0]["accepted_bytes"] == answers[0]["unread_bytes"]
     assert 60_000 < answers[0]["accepted_bytes"] <= 65536  # what a pipe holds
 

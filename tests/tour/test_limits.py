@@ -23,8 +23,8 @@ from tests.tour.jam import Jam
 Ended = Callable[[str], Look]
 
 HOG = f'''exec "{sys.executable}" -c "
-held = []
-while True: held.append(bytearray(8 << 20))"'''
+held = [bytearray(8 << 20) for _ in range(64)]
+import time; time.sleep(1000)"'''
 BURN = "while :; do :; done"
 BOMB = "if [ $1 -gt 0 ]; then sh $0 $(($1-1)) & sh $0 $(($1-1)) & fi; sleep 50 & wait"
 GENERATIONS = 9  # 1500 processes if nobody ends it: enough to be a bomb, and no harm
@@ -152,7 +152,7 @@ def test_open_files_are_refused_and_the_job_goes_on(jobs: Jobs, ended: Ended) ->
 
 def test_a_silent_job_is_ended_and_a_talkative_one_is_not(jobs: Jobs, ended: Ended) -> None:
     silent = jobs.execute("echo once; sleep 50", terms={"silence_s": 0.3}).id
-    talks = jobs.execute("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", terms={"silence_s": 0.7}).id
+    talks = jobs.execute("for i in $(seq 25); do echo $i; sleep 0.1; done", terms={"silence_s": 2}).id
     assert over(ended(silent)).limit == "silence"
     assert isinstance(ended(talks).job.state, Exited)
 
@@ -240,7 +240,7 @@ def test_the_setting_is_the_default_and_an_argument_wins(start_server: Any) -> N
 ENDLESS: dict[str, tuple[str, dict[str, object]]] = {
     "memory": (HOG, {"memory": "150MB"}),
     "cpu": (BURN, {"cpu_s": 1}),
-    "silence": ("sleep 50", {"silence_s": 0.3}),
+    "silence": ("sleep 50", {"silence_s": 2}),
     "output": ("yes", {"output": "64KB", "on_output": "stop"}),
     "file_size": ("head -c 3M /dev/zero > large; exit $?", {"file_size": "1MB"}),
 }
@@ -282,7 +282,7 @@ def test_the_limit_is_not_forgotten_when_the_shim_is_killed_while_it_ends_the_jo
 ) -> None:
     """It ignores the polite signal, so that there is a grace to be killed in."""
     stubborn = f"trap '{gate.reach}' TERM; sleep 0.1; while :; do sleep 50; done"
-    job_id = jobs.execute(stubborn, terms={"silence_s": 0.3}).id
+    job_id = jobs.execute(stubborn, terms={"silence_s": 2}).id
     gate.wait_until_reached()  # it was asked to end
     processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
     state = over(ended(job_id))
@@ -298,11 +298,11 @@ def groups_left(job_id: str) -> list[Path]:
 
 
 @pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
-def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs, ended: Ended) -> None:
-    job_id = jobs.execute("exit 7", terms={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
-    ended(job_id)
-    jobs.kill(job_id)  # returns when nothing is left of it
-    assert not groups_left(job_id)
+def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs) -> None:
+    for command in ("exit 7", "sleep 50") * 10:
+        job_id = jobs.execute(command, terms={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
+        jobs.kill(job_id, grace_s=0)  # returns when nothing is left of it
+        assert not groups_left(job_id)
 
 
 @pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
@@ -385,7 +385,7 @@ def test_each_run_may_fork_as_much_as_the_first(jobs: Jobs, ended: Ended, tmp_pa
 
 
 def test_after_its_last_restart_the_job_is_over_its_limit(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    terms = {**AGAIN, "max_restarts": 1, "silence_s": 0.2}
+    terms = {**AGAIN, "max_restarts": 1, "silence_s": 1.5}
     assert (
         over(ended(jobs.execute(good_at_last(tmp_path, "exec sleep 1000"), terms=terms).id)).limit
         == "silence"
@@ -404,7 +404,7 @@ def test_the_limit_of_its_output_is_for_all_runs_together(jobs: Jobs, ended: End
 def test_what_a_run_printed_last_counts_also_when_its_end_was_seen_first(
     jobs: Jobs, ended: Ended, home: Path, tmp_path: Path
 ) -> None:
-    terms = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 1}
+    terms = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 3}
     job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
     # the shim waits there before it looks around
@@ -419,7 +419,7 @@ def test_a_job_killed_while_its_limit_ends_a_run_is_not_run_again(
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
     stubborn = good_at_last(tmp_path, "trap '' TERM; while :; do sleep 0.1; done")
-    job_id = jobs.execute(stubborn, terms={**AGAIN, "silence_s": 0.2}).id
+    job_id = jobs.execute(stubborn, terms={**AGAIN, "silence_s": 2}).id
     assert jobs.events("0.0", job_ids=[job_id], kinds=["limit_hit"], timeout_s=30).events
     assert jobs.kill(job_id, grace_s=0).status == "killed"
     assert isinstance(ended(job_id).job.state, Killed)

@@ -222,15 +222,15 @@ def test_what_is_not_a_term_is_named(open_door: OpenDoor, options: dict[str, obj
 
 def test_a_delay_is_waited_for_although_there_is_room(one: Jobs, diary: Diary) -> None:
     began = time.monotonic()
-    later = one.execute(diary.entry("later"), terms={"delay_s": 0.7}).id
+    later = one.execute(diary.entry("later"), terms={"delay_s": 4}).id
     look = one.look(later)
     assert look.place
-    assert look.place.reason == "it waits: it is to start in 1 s"
+    assert re.fullmatch("it waits: it is to start in [1-4] s", look.place.reason)
     now = one.execute(diary.entry("now"), queue=True).id  # one that is delayed keeps nobody waiting
     assert isinstance(ends(one, now)[0], Exited)
     assert isinstance(state(one, later), Queued)
     ends(one, later)
-    assert 0.7 < time.monotonic() - began < 5
+    assert 4 < time.monotonic() - began < 25
     assert diary.words() == ["now", "later"]
 
 
@@ -241,7 +241,7 @@ def test_after_the_success_of_others(one: Jobs, gate: Gate, diary: Diary) -> Non
     """By id and by name; a job that is already over counts too."""
     done = one.execute("true", name="done").id
     ends(one, done)
-    occupied = occupy(one, gate)
+    occupied = occupy(one, gate, queue=True)
     job_id = one.execute(diary.entry("ran"), after=["done", occupied]).id
     assert one.look(job_id).place.reason == f"it waits: job {occupied}, after which it is to run, still runs"  # type: ignore[union-attr]
     gate.open()
@@ -294,8 +294,8 @@ def test_a_chain_runs_in_its_order_whatever_the_priorities(one: Jobs, gate: Gate
 
 def test_a_cycle_cannot_be_said(one: Jobs, gate: Gate) -> None:
     """`after` names jobs that exist, a job's id is made at its submission, and nobody can add to it later."""
-    occupy(one, gate)
-    for unknown in ("b", "00000000-0000-4000-8000-000000000000"):
+    occupied = occupy(one, gate)
+    for unknown in ("b", occupied[:8], "00000000-0000-4000-8000-000000000000"):
         with pytest.raises(JobNotFound):
             one.execute("true", name="a", after=[unknown])
     gate.open()
@@ -331,10 +331,11 @@ def test_a_job_that_others_wait_for_is_kept(
     assert diary.words() == ["ran"]
 
 
-def test_after_one_that_is_gone_it_is_not_run(one: Jobs) -> None:
+def test_after_one_that_is_gone_it_is_not_run(one: Jobs, gate: Gate) -> None:
     first = one.execute("true").id
     ends(one, first)
-    job_id = one.execute("true", after=[first], terms={"delay_s": 0.3}).id
+    occupy(one, gate, queue=True)  # so that it waits, however long we take
+    job_id = one.execute("true", after=[first]).id
     place = next(place for place, each in one._store.ids() if each == first)
     one._store.remove(place, first)
     (end,) = ends(one, job_id)
@@ -446,8 +447,8 @@ def test_what_it_takes_along_rests_on_disk_only_while_it_waits(one: Jobs, gate: 
     assert not (home / "jobs" / cancelled / "papers").exists()
     gate.open()
     ends(one, occupied, started, failing)
-    assert papers(home) == []
     wait_until_nobody_drains(home)
+    assert papers(home) == []
     assert not subprocess.run(["grep", "-rl", "s3cret", home], capture_output=True, check=False).stdout
 
 
@@ -468,7 +469,7 @@ def test_papers_that_cannot_be_read_end_the_job_and_stop_nobody(one: Jobs, gate:
     occupy(one, gate)
     torn, unreadable, fine = (one.execute("exit 6", queue=True).id for _ in range(3))
     (home / "jobs" / torn / "papers").write_bytes(b"")
-    strike(home, DRAINER)  # it may know the spec by heart
+    strike(home, DRAINER, KEEPER)  # it may know the spec by heart, and so would the next
     spec = home / "jobs" / unreadable / "spec.json"
     record = json.loads(spec.read_text())
     spec.write_text(json.dumps({**record, "queue": {"after": 7}}))
@@ -499,8 +500,8 @@ def test_the_queue_drains_with_no_server_alive(
         server.kill()
     gate.open()
     wait_until_nobody_drains(home)
-    assert diary.words() == ["00", "01", "10", "11", "20", "21"]
     assert {getattr(end, "code", None) for end in ends(jobs, *ids)} == {0}
+    assert diary.words() == ["00", "01", "10", "11", "20", "21"]
 
 
 @linux_only
@@ -523,7 +524,7 @@ def test_who_drains_may_be_killed_at_any_time(
 
 @linux_only
 def test_where_nothing_ends_a_look_is_enough(one: Jobs, home: Path, diary: Diary) -> None:
-    job_id = one.execute(diary.entry("ran"), terms={"delay_s": 1.0}).id
+    job_id = one.execute(diary.entry("ran"), terms={"delay_s": 3.0}).id
     strike(home, DRAINER, KEEPER)
     assert isinstance(state(one, job_id), Queued)
     assert isinstance(ends(one, job_id)[0], Exited)
@@ -534,7 +535,7 @@ def test_where_nothing_ends_a_look_is_enough(one: Jobs, home: Path, diary: Diary
 def test_there_is_one_drainer_while_something_waits_and_none_after(one: Jobs, gate: Gate, home: Path) -> None:
     occupy(one, gate)
     ids = [one.execute("true", queue=True).id for _ in range(20)]
-    assert (len(named(home, DRAINER)), len(named(home, KEEPER))) == (1, 1)
+    assert the(home, DRAINER) != the(home, KEEPER)  # one of each
     gate.open()
     ends(one, *ids)
     wait_until_nobody_drains(home)
@@ -570,10 +571,16 @@ def test_a_stopped_drainer_stops_no_submitter(one: Jobs, gate: Gate, home: Path,
 
 
 @linux_only
-def test_a_drainer_without_descriptors_tries_again(one: Jobs, gate: Gate, home: Path, diary: Diary) -> None:
+def test_a_drainer_without_descriptors_tries_again(
+    one: Jobs, new_gate: Callable[[str], Gate], home: Path, diary: Diary
+) -> None:
     """And not at full speed, nor by dying."""
-    occupy(one, gate)
+    first, gate = new_gate("first"), new_gate("second")
+    occupy(one, first)
+    one.execute(gate.pause, queue=True)
     job_id = one.execute(diary.entry("ran"), queue=True).id
+    first.open()
+    gate.wait_until_reached()  # whoever drains has all the descriptors that it needs
     drainer = the(home, DRAINER)
     usual = resource.prlimit(drainer, resource.RLIMIT_NOFILE)
     resource.prlimit(drainer, resource.RLIMIT_NOFILE, (3, usual[1]))

@@ -95,7 +95,7 @@ def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp
 
 def test_the_time_out_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     job_id = jobs.execute(
-        counting(tmp_path, "exit 1"), timeout_s=1.0, terms=again("always", most=1000, backoff_s=0.3)
+        counting(tmp_path, "exit 1"), timeout_s=3.0, terms=again("always", most=1000, backoff_s=0.3)
     ).id
     look = ended(job_id)
     assert isinstance(look.job.state, TimedOut)
@@ -164,12 +164,12 @@ def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
 def test_silence_is_counted_from_each_runs_own_begin(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     """Neither does a pause count, nor is a later run allowed to be silent."""
     command = counting(tmp_path, "[ $n = 1 ] && exit 1; exec sleep 1000")
-    job_id = jobs.execute(command, terms={**again("on-failure", 1, backoff_s=0.7), "silence_s": 0.5}).id
+    job_id = jobs.execute(command, terms={**again("on-failure", 1, backoff_s=2.0), "silence_s": 1.5}).id
     look = ended(job_id)
     assert isinstance(look.job.state, OverLimit)
     assert look.job.state.limit == "silence"
     assert runs(tmp_path) == 2
-    assert look.job.state.duration_s > 0.7 + 0.5
+    assert look.job.state.duration_s > 2.0 + 1.5
 
 
 def test_what_cannot_be_started_again_has_ended_as_its_last_run_has(

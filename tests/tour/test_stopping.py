@@ -10,6 +10,7 @@ import pytest
 
 from bgjob import processes
 from bgjob.api import Look
+from tests.chaos.tools import seen, wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
 
 Ended = Callable[[str], Look]
@@ -36,12 +37,20 @@ def test_a_kill_leaves_nothing_behind(server: Server, gate: Gate, tmp_path: Path
     job_id = server.execute(f"{STUBBORN_TREE}\n{gate.reach}; wait", env={"READY": str(ready)})
     gate.wait_until_reached()
     ready.read_bytes()
-    tree = processes.alive(processes.descendants(shim_of(server, job_id)))
-    assert len(tree) >= 8
+    shim = shim_of(server, job_id)
+    wait_until(lambda: is_grown(shim), "all that it starts is there, and nothing else")
+    tree = processes.alive(processes.descendants(shim))
     answer = server.call("kill_job", job_id=job_id, grace_s=0.3)
     assert (answer["status"], answer["processes"]) == ("killed", len(tree))
     assert processes.alive(tree) == []
     assert server.status(job_id)["status"] == "killed"
+
+
+def is_grown(shim: int) -> bool:
+    """The shell and its loop, five that sleep, one that has stopped itself, and Python."""
+    tree = [now for pid in processes.descendants(shim) if (now := seen(pid)) and now.state != "Z"]
+    sleepers = [now for now in tree if now.name == "sleep"]
+    return (len(tree), len(sleepers), sum(now.state == "T" for now in tree)) == (9, 5, 1)
 
 
 def shim_of(server: Server, job_id: str) -> int:
@@ -53,15 +62,14 @@ def test_other_calls_are_answered_while_a_kill_waits(server: Server, gate: Gate)
     job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
     gate.wait_until_reached()
     killing = threading.Thread(
-        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 2}
+        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 5}
     )
     killing.start()
-    slowest = 0.0
+    answered = 0
     while killing.is_alive():
-        began = time.monotonic()
         server.status(job_id)
-        slowest = max(slowest, time.monotonic() - began)
-    assert slowest < 0.2
+        answered += 1
+    assert answered > 10  # a server that is held up answers one or two
     assert server.status(job_id)["signal"] == "SIGKILL"
 
 

@@ -53,24 +53,26 @@ def test_stdin_outlives_the_server(start_server: StartServer) -> None:
     job_id = first.execute("cat")
     first.call("interact_with_job", job_id=job_id, input="to the first")
     first.kill()
-    answer = start_server().call("interact_with_job", job_id=job_id, input="to the second")
-    assert answer["stdout"] == "to the second\n"
+    second = start_server()
+    second.wait_until_printed(job_id, "to the first")
+    second.talk(job_id, "to the second", "to the second\n")
 
 
 def test_two_servers_steer_the_same_jobs(start_server: StartServer, ended: Ended) -> None:
     one, other = start_server(), start_server()
     job_id = one.execute("cat; exit 5")
     assert other.call("list_jobs")["jobs"][0]["job_id"] == job_id
-    assert other.call("interact_with_job", job_id=job_id, input="hi")["stdout"] == "hi\n"
+    other.talk(job_id, "hi", "hi\n")
     one.call("interact_with_job", job_id=job_id, input="", close_stdin=True)
     ended(job_id)
     assert other.status(job_id)["exit_code"] == 5
 
 
 def test_the_server_ends_when_its_client_goes_and_the_jobs_run_on(
-    start_server: StartServer, gate: Gate
+    start_server: StartServer, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even while a call is still waiting."""
+    """By itself: its client would wait long before it kills it."""
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 40.0)
     server = start_server()
     job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
     gate.wait_until_reached()
@@ -78,8 +80,8 @@ def test_the_server_ends_when_its_client_goes_and_the_jobs_run_on(
     gone = os.pidfd_open(pid)
     began = time.monotonic()
     server.close()
-    assert wait_for_exit(gone, 2.0)
-    assert time.monotonic() - began < 2.0
+    assert wait_for_exit(gone, 20.0)
+    assert time.monotonic() - began < 20.0
     assert start_server().status(job_id)["status"] == "running"
 
 
@@ -139,11 +141,13 @@ def test_a_job_outlives_its_shim_and_its_guard(
     gate.open()
     wait_until_gone(pid)
     answer = jobs.interact(job_id, Typed("hello"), wait_s=20).output.stdout
-    assert answer == ("hello\ngot hello\n" if pty else "got hello\n")
+    printed = "hello\ngot hello\n" if pty else "got hello\n"
+    assert answer
+    assert printed.startswith(answer)  # the echo is there before the job's own words
     state = ended(job_id).job.state
     assert isinstance(state, Exited)
     assert state.code == 7
-    assert jobs.output(job_id).stdout == "before\n" + answer
+    assert jobs.output(job_id).stdout == "before\n" + printed
 
 
 def test_a_job_that_ends_while_nobody_is_there_to_see_it_keeps_its_exit_code(
@@ -173,12 +177,12 @@ def test_a_kill_that_was_begun_is_finished(jobs: Jobs, gate: Gate, ended: Ended)
         gate.wait_until_reached()
         processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
         assert isinstance(ended(job_id).job.state, Killed)
+    jobs.kill(job_id)  # answers when no process is left
     assert processes.marked(job_id) == []
 
 
-def test_a_timeout_outlives_the_shim(jobs: Jobs, gate: Gate, ended: Ended) -> None:
-    job_id = jobs.execute(f"{gate.reach}; sleep 1000", timeout_s=1).id
-    gate.wait_until_reached()
+def test_a_timeout_outlives_the_shim(jobs: Jobs, ended: Ended) -> None:
+    job_id = jobs.execute("sleep 1000", timeout_s=1).id
     processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
     state = ended(job_id).job.state
     assert isinstance(state, TimedOut)
@@ -238,7 +242,7 @@ def test_a_home_deeper_than_a_sockets_path_works(
 ) -> None:
     server = start_server(BGJOB_HOME=str(tmp_path / long / "home"))
     job_id = server.execute("cat")
-    assert server.call("interact_with_job", job_id=job_id, input="deep")["stdout"] == "deep\n"
+    server.talk(job_id, "deep", "deep\n")
     server.call("kill_job", job_id=job_id, grace_s=0)
 
 
@@ -303,7 +307,7 @@ def test_an_upgrade_under_a_running_job_does_not_hurt_it(
     gate.wait_until_reached()
     shutil.rmtree(old)
     gate.open()
-    assert jobs.interact(job_id, Typed("to the old shim")).output.stdout == "to the old shim\n"
+    assert jobs.interact(job_id, Typed("to the old shim"), wait_s=20).output.stdout == "to the old shim\n"
     jobs.interact(job_id, Typed(close_stdin=True))
     for _ in jobs.follow(job_id, wait=True):
         pass

@@ -1,5 +1,8 @@
 """Waiting: one call instead of polling, for whatever a caller can name; it never touches the job."""
 
+import contextlib
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -8,9 +11,10 @@ from typing import Any
 import pytest
 
 from bgjob import processes
-from bgjob.api import Cancellation, Conditions, Jobs
+from bgjob.api import Cancellation, Conditions, Jobs, look
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
-from tests.shim.shims import kill_both
+from tests.shim.shims import kill_both, shim_pid
 
 SERVER_ON_A_PORT = (
     "import http.server, sys\n"
@@ -42,7 +46,7 @@ def test_a_quick_command_needs_one_round_trip(server: Server) -> None:
 
 
 def test_a_slow_command_is_still_running_after_its_wait(server: Server) -> None:
-    answer = server.call("execute_command", command="echo started; sleep 1000", wait_s=0.3)
+    answer = server.call("execute_command", command="echo started; sleep 1000", wait_s=2)
     assert (answer["status"], answer["stdout"]) == ("running", "started\n")
     assert "exit_code" not in answer
 
@@ -99,7 +103,7 @@ def test_a_port_that_a_process_of_the_job_listens_on(server: Server, tmp_path: P
 
 def test_silence_is_a_condition(server: Server) -> None:
     job_id = server.execute("echo one; sleep 0.2; echo two; cat")
-    (job,) = wait(server, job_id, silence_s=0.6, timeout_s=20)["jobs"]
+    (job,) = wait(server, job_id, silence_s=2, timeout_s=20)["jobs"]
     assert (job["condition"], job["stdout"]) == ("silence", "one\ntwo\n")
 
 
@@ -111,6 +115,25 @@ def test_a_job_that_waits_for_input_is_seen_with_its_prompt(server: Server) -> N
     assert (status["waits_for_input"], status["prompt"]) == ("yes", "Your name:")
     listed = {each["job_id"]: each for each in server.call("list_jobs", status="running")["jobs"]}
     assert listed[job_id]["waits_for_input"] is True
+
+
+def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
+    jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells that the job waits before its shim has taken in what it asked."""
+    monkeypatch.setattr(look, "SHIM_PATIENCE_S", 30.0)
+    job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
+    gate.wait_until_reached()
+    os.kill(shim := shim_pid(jobs, job_id), signal.SIGSTOP)
+    gate.open()
+    wait_until(lambda: bool(jobs.list().asking))
+    prompts: list[str | None] = []
+    looking = threading.Thread(target=lambda: prompts.append(jobs.look(job_id).prompt))
+    looking.start()
+    looking.join(0.5)  # by now it would have answered without it
+    os.kill(shim, signal.SIGCONT)
+    looking.join()
+    assert prompts == ["Your name:"]
 
 
 def test_a_job_that_is_busy_does_not_wait_for_input(server: Server) -> None:
@@ -133,6 +156,7 @@ def test_the_first_of_several_jobs_or_all_of_them(server: Server, gate: Gate) ->
 def test_a_time_out_is_no_error_and_says_where_to_go_on(server: Server) -> None:
     job_id = server.execute("echo so far; cat")
     server.call("interact_with_job", job_id=job_id, input="x")
+    server.wait_until_printed(job_id, "x")
     answer = wait(server, job_id, timeout_s=0.05)
     (job,) = answer["jobs"]
     assert (answer["met"], job["status"], job["stdout"]) == (False, "running", "so far\nx\n")
@@ -169,19 +193,26 @@ def test_a_cancelled_wait_is_gone_and_the_job_is_not(jobs: Jobs) -> None:
     )
     waiting.start()
     cancellation.cancel()
-    waiting.join(1)
+    waiting.join(20)
     assert not waiting.is_alive()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    wait_until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before, "its sockets are closed")
     cancellation.close()
     assert jobs.look(job_id).descendants >= 1
 
 
 def test_progress_is_told_with_the_last_line(jobs: Jobs) -> None:
     job_id = jobs.execute("echo compiling; cat", name="build").id
+    jobs.wait_for([job_id], pattern="compiling")
     told: list[tuple[float, str]] = []
-    jobs.wait([job_id], Conditions(), timeout_s=1.3, tell=lambda passed, news: told.append((passed, news)))
-    assert len(told) == 1
-    assert told[0][1] == "build: compiling"
+
+    def tell(passed: float, news: str) -> None:
+        told.append((passed, news))
+        cancellation.cancel()
+
+    with contextlib.closing(Cancellation()) as cancellation:
+        jobs.wait([job_id], Conditions(), timeout_s=40, cancellation=cancellation, tell=tell)
+    assert [news for _, news in told] == ["build: compiling"]
+    assert told[0][0] >= 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Looking at jobs: one, a page of them, or the one a person means."""
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -45,6 +46,8 @@ class Looking(Door):
             return Look(job, 0, 0, place=self._place(job), **self._limits(job))
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
+        if waits == "yes":
+            self._settle(job)  # what it asks may still be in its pipe
         output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
         return Look(
             job,
@@ -114,21 +117,27 @@ class Looking(Door):
             priority=0 if number is None else queue_dir.priority_of(waiting[number]),
         )
 
-    def find(self, prefix: str) -> Job:
-        """The one job whose id starts so, or the newest with this name: for people, who do not type UUIDs."""
-        if JOB_ID.fullmatch(prefix):
-            return self._store.load(prefix)
-        by_id = [job_id for _, job_id in self._store.ids() if prefix and job_id.startswith(prefix)]
+    def find(self, word: str) -> Job:
+        """By its id; or the newest of this name."""
+        if JOB_ID.fullmatch(word):
+            return self._store.load(word)
+        for _, job in self._store.jobs():
+            if job.spec.name == word:
+                return job
+        raise JobNotFound(word)
+
+    def find_typed(self, word: str) -> Job:
+        """Also by how its id begins: for people, who do not type UUIDs."""
+        with contextlib.suppress(JobNotFound):
+            return self.find(word)
+        by_id = [job_id for _, job_id in self._store.ids() if word and job_id.startswith(word)]
         if len(by_id) == 1:
             return self._store.load(by_id[0])
         if len(by_id) > 1:
             raise InvalidArgument(
-                f"{prefix!r} fits {len(by_id)} jobs: {', '.join(by_id[:5])}. Give more of the id."
+                f"{word!r} fits {len(by_id)} jobs: {', '.join(by_id[:5])}. Give more of the id."
             )
-        for _, job in self._store.jobs():
-            if job.spec.name == prefix:
-                return job
-        raise JobNotFound(prefix)
+        raise JobNotFound(word)
 
     def _waits_for_input(self, job: Job, tree: Sequence[int] | None = None) -> InputWord | None:
         """By our own look where the kernel lets us, else by that of the job's shim, its ancestor."""
@@ -144,6 +153,11 @@ class Looking(Door):
         except (NoShim, TimeoutError, KeyError):
             return "unknown"
         return word
+
+    def _settle(self, job: Job) -> None:
+        """All that it has printed until now is in its log."""
+        with contextlib.suppress(NoShim, TimeoutError), Line(self._store.control_path(job.id)) as shim:
+            shim.ask(SHIM_PATIENCE_S, op="waits")
 
     def _hint(self, job: Job) -> str | None:
         """A server that died because its port is taken is told by whom."""

@@ -5,7 +5,8 @@
                                             is longer than N and then (with Q) has not grown for Q seconds,
                                             at the latest after S seconds
                                             with "settle_s": not before the job waits for input, or is quiet so long
-{"op": "waits"}                             whether the job waits for input: yes, no or unknown
+{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has printed
+                                            by then is in the log, up to "end"
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
 {"op": "resize", "rows": N, "cols": N}      the job's terminal
 {"op": "signal", "signal": N}               to every process of the job
@@ -189,7 +190,7 @@ def _signal_number(value: object) -> int:
 
 
 def _waits(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
-    visitor.answer(ok=True, waits=supervisor.waits_for_input())
+    visitor.answer(ok=True, waits=supervisor.waits_for_input(), end=supervisor.settled_log_end())
 
 
 def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:

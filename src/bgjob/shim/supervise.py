@@ -67,7 +67,7 @@ class Supervisor:
         self._pump = Pump(self._loop, self._log, self._on_output)
         self._pump.add(estate.ends)
         self._waiters = Waiters(self._loop, self._log, self._pump, self.tell_status, self.waits_for_input)
-        self.stdin = Stdin(self._loop, estate.ends, will, self._settled_log_end, self._stir)
+        self.stdin = Stdin(self._loop, estate.ends, will, self.settled_log_end, self._stir)
         self._question = herald.Question(
             self._loop, self._is_asking, lambda: herald.tell_input(spec, self._log)
         )
@@ -147,9 +147,9 @@ class Supervisor:
         while not self._is_over():
             self._loop.turn()
         self._pump.drain()
-        self._stop.done()
         if self._limits:
             self._limits.close()
+        self._stop.done()
         self._leave()
 
     def _is_running(self) -> bool:
@@ -197,6 +197,11 @@ class Supervisor:
         source = input_of(self._pid) if self.estate.ends.is_terminal or fd < 0 else input_at(fd)
         return waits_for_input(processes.descendants(os.getpid()), source).answer
 
+    def settled_log_end(self) -> int:
+        """Where the log ends with everything in it that was printed until now."""
+        self._pump.drain()
+        return self._log.end
+
     def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
         if self._outcome:
             self.tell_status(waiter.visitor)
@@ -206,7 +211,7 @@ class Supervisor:
     def resize(self, rows: int, cols: int) -> None:
         """Where the log stood is kept too: whoever draws the screen must know its size at every byte."""
         self.stdin.resize(rows, cols)
-        self._resizes.append([self._settled_log_end(), rows, cols])
+        self._resizes.append([self.settled_log_end(), rows, cols])
         jobdir.write_record(jobdir.TERMINAL, {"format": jobdir.FORMAT_VERSION, "resizes": self._resizes})
 
     def signal_all(self, signal_number: int) -> int:
@@ -400,7 +405,7 @@ class Supervisor:
         self._pump.close()
         self.estate.ends = ends
         self._pump.add(ends)
-        self.stdin = Stdin(self._loop, ends, self.will, self._settled_log_end, self._stir)
+        self.stdin = Stdin(self._loop, ends, self.will, self.settled_log_end, self._stir)
         self.will.new_ends(ends)
         self._pid = self._started(doors)
         self._pause, self._childless = None, False
@@ -410,11 +415,6 @@ class Supervisor:
         self.will.started(self._pid, self.started, keep_papers=True)
         self._watch_child()
         self._reap()
-
-    def _settled_log_end(self) -> int:
-        """Where the log ends with everything in it that was printed until now."""
-        self._pump.drain()
-        return self._log.end
 
 
 def _known_resizes() -> list[list[int]]:
