@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from hypothesis import HealthCheck, settings
 from mcp import Client, StdioServerParameters
 
 from bgjob import processes, queue_dir
@@ -17,6 +18,10 @@ from bgjob.api import Jobs, Look, open_jobs
 from bgjob.errors import JobNotFound
 from bgjob.job import Running
 from tests.chaos.tools import wait_until
+
+# this machine may be busy: how long something takes is measured elsewhere
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
 signal.signal(signal.SIGINT, signal.default_int_handler)

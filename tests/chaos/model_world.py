@@ -243,6 +243,7 @@ class World(RuleBasedStateMachine):
         self.count += 1
         for life in self.some(lambda life: True):
             life.check(self.server(self.count).call("get_job_status", job_id=life.id))
+        self.check_slots()  # again: who was about to end may have, and the next start counts on its slot
 
     def has_let_go(self, life: Life) -> bool:
         return open_descriptors(life.shim) <= life.most_descriptors

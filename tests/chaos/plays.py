@@ -300,7 +300,7 @@ def timed_out(terminal: bool) -> Play:
         let_it_end,
         "ready\n",
         end=TimedOut,
-        options={"pty": terminal, "timeout_s": 0.3},
+        options={"pty": terminal, "timeout_s": 0.8},
     )
 
 
@@ -330,7 +330,7 @@ def silenced(terminal: bool) -> Play:
         let_it_end,
         "ready\n",
         end=OverLimit,
-        options={"pty": terminal, "terms": {"silence_s": 0.3}},
+        options={"pty": terminal, "terms": {"silence_s": 0.8}},
     )
 
 
@@ -343,7 +343,7 @@ def silenced_and_run_again(terminal: bool) -> Play:
         "run 1\nrun 2\n",
         options={
             "pty": terminal,
-            "terms": {"silence_s": 0.5, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
+            "terms": {"silence_s": 0.8, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
         },
     )
 

@@ -105,7 +105,7 @@ class Server:
             template.order(order.encode(), *descriptors)
         if zygote:
             zygote.close()
-        self.pid = int(self._line.recv(100))
+        self.pid = int(self._line.recv(100) or b"0")  # 0: killed before it could say; its answers are none
 
     def stop(self) -> None:
         self._line.send(b"stop")

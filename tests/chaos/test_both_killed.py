@@ -9,11 +9,21 @@ import pytest
 from bgjob import processes, slots
 from bgjob.api import Jobs
 from bgjob.job import Lost
-from tests.chaos.tools import is_stopped, linux_only, seen, wait_until
+from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
 from tests.conftest import Gate
 
 pytestmark = linux_only
-BUSY = "trap '' HUP PIPE TERM; setsid sleep 1000 & {reach}; sleep 1000; exit 0"
+BUSY = "trap '' HUP PIPE TERM; setsid sleep 1000 & sleep 1000 & {reach}; wait; exit 0"
+
+
+def wait_until_asleep(job_id: str, count: int) -> None:
+    """By name first, then by environment: then an exec is over."""
+
+    def are_asleep() -> bool:
+        named = [pid for pid in every_pid() if (now := seen(pid)) and now.name == "sleep"]
+        return len({*named} & {*processes.marked(job_id)}) == count
+
+    wait_until(are_asleep, "all its processes are what they will be")
 
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
@@ -22,6 +32,7 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
 ) -> None:
     job_id = jobs.execute(BUSY.format(reach=gate.reach), pty=terminal).id
     gate.wait_until_reached()
+    wait_until_asleep(job_id, 2)
     kill_at_once(*shim_and_guard(jobs, job_id))
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
     look = jobs.look(job_id)
@@ -64,8 +75,9 @@ def kill_at_once(*pids: int) -> None:
 
 def test_killed_as_it_was_started_nobody_says_whether_it_ran(jobs: Jobs, gate: Gate) -> None:
     """As if both had been killed after the exec and before its record."""
-    job_id = jobs.execute(f"echo here; {gate.reach}; sleep 1000").id
+    job_id = jobs.execute(f"echo here; {gate.reach}; exec sleep 1000").id
     gate.wait_until_reached()
+    wait_until_asleep(job_id, 1)
     kill_at_once(*shim_and_guard(jobs, job_id))
     Path(jobs._store.home, "jobs", job_id, "run.json").unlink()
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")

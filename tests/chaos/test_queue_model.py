@@ -237,7 +237,11 @@ class LifeOfAQueue(RuleBasedStateMachine):
             return job.id in started
         if now == "queued":
             return not self.is_doomed(job) and not (self.may_run(job) and self.has_room(job))
-        return now == "never" and self.is_doomed(job)
+        return now == "never" and self.is_doomed(job) and not self.has_papers(job)
+
+    def has_papers(self, job: Queueing) -> bool:
+        """Its end is on disk, and synced, a moment before they are gone."""
+        return (self.home / "jobs" / job.id / "papers").exists()
 
     def is_doomed(self, job: Queueing) -> bool:
         return bool(job.after) and not job.any_end and self.ended(job.after) in ("failed", "killed", "never")
@@ -268,8 +272,7 @@ class LifeOfAQueue(RuleBasedStateMachine):
         assert len(running) <= SLOTS
         assert len([job for job in running if job.group]) <= GPU
         for job in self.jobs.values():
-            has_papers = (self.home / "jobs" / job.id / "papers").exists()
-            assert has_papers == (job.state == "queued"), job
+            assert self.has_papers(job) == (job.state == "queued"), job
             if job.state in ("done", "failed", "running"):
                 assert job.id in starts
             if job.state in ("queued", "never"):

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob.api import Look
+from bgjob.api import Jobs, Look
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, ToolError, end_all_jobs
 from tests.faces.raw_client import RawClient
 
@@ -214,9 +215,10 @@ def row(job: dict[str, Any]) -> tuple[str, str, str]:
 class TestInteractWithJob:
     @pytest.mark.parametrize("text", ["hello", "hello\n"])
     def test_it_answers_what_the_job_printed_and_adds_a_missing_newline(
-        self, client: Client, text: str
+        self, client: Client, jobs: Jobs, text: str
     ) -> None:
         job_id = execute(client, "cat")
+        wait_until(lambda: jobs.look(job_id).waits_for_input == "yes")
         assert Shown.of(client.call("interact_with_job", job_id=job_id, input=text)) == Shown("hello\n", "")
 
     def test_an_unknown_id_is_not_found(self, client: Client) -> None:

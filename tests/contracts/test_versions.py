@@ -140,13 +140,14 @@ def test_each_server_runs_its_own_version(pair: Pair) -> None:
 
 def test_a_job_is_seen_and_typed_into_by_the_other_version(pair: Pair) -> None:
     job_id = pair.start(ECHO, name="seen by both")
+    wait_until(lambda: pair.other.status(job_id)["waits_for_input"] == "yes")
     status = pair.other.status(job_id)
     assert (status["status"], status["name"], status["waits_for_input"]) == ("running", "seen by both", "yes")
     assert status["descendants"] == 1
     assert job_id in [job["job_id"] for job in pair.other.call("list_jobs", status="running")["jobs"]]
 
-    reply = pair.other.call("interact_with_job", job_id=job_id, input="one")
-    assert (reply["stdout"], reply["stderr"], reply["accepted_bytes"]) == ("got one\n", "not one\n", 4)
+    assert pair.other.call("interact_with_job", job_id=job_id, input="one")["accepted_bytes"] == 4
+    pair.other.wait_until_printed(job_id, "not one")
     more = pair.other.call("wait_for_job", job_ids=[job_id], pattern="got one", timeout_s=WAIT_S)
     assert more["jobs"][0]["match"] == "got one"
     pair.other.call("interact_with_job", job_id=job_id, input="two", close_stdin=True)
@@ -175,7 +176,7 @@ def test_a_terminal_is_resized_by_the_other_version(pair: Pair) -> None:
 
 
 def test_a_job_is_killed_by_the_other_version_with_all_it_started(pair: Pair) -> None:
-    job_id = pair.start("setsid sleep 1000 & trap '' TERM; echo ready; sleep 1000; sleep 1000")
+    job_id = pair.start("setsid sleep 1000 & trap '' TERM; sleep 1000 & echo ready; wait; sleep 1000")
     killed = pair.other.call("kill_job", job_id=job_id, grace_s=0.2)
     assert (killed["status"], killed["processes"] >= 3, killed["signal"]) == ("killed", True, "SIGKILL")
     assert processes.marked(job_id) == []
@@ -186,7 +187,7 @@ def test_a_job_is_killed_by_the_other_version_with_all_it_started(pair: Pair) ->
 def test_a_job_whose_starter_is_gone_is_steered_by_the_other_version(pair: Pair) -> None:
     job_id = pair.starter_version.cli(pair.home, "run", ECHO)
     pair.other.wait_until_printed(job_id, "ready")
-    assert pair.other.call("interact_with_job", job_id=job_id, input="you")["stdout"] == "got you\n"
+    pair.other.talk(job_id, "you", "got you\n")
     pair.other.call("interact_with_job", job_id=job_id, input="", close_stdin=True)
     assert pair.wait(job_id)["exit_code"] == 3
     assert pair.other_version.cli(pair.home, "logs", job_id) == "ready\ngot you\nend"
@@ -208,6 +209,7 @@ def test_both_versions_steer_one_job_at_once(pair: Pair) -> None:
                 == 2
             )
         assert [done.result()["match"] for done in waits] == ["got 9", "got 9"]
+    pair.other.wait_until_printed(job_id, "not 9")
     assert pair.told_by_both("get_job_output", job_id=job_id)["stdout"] == (
         "ready\n" + "".join(f"got {number}\n" for number in range(10))
     )

@@ -57,7 +57,11 @@ def test_an_event_has_its_time_kind_and_job(log: str) -> None:
     assert event["at"] > 1_600_000_000
 
 
-def test_many_writers_lose_nothing_and_each_keeps_its_order(log: str, small_segments: None) -> None:
+def test_many_writers_lose_nothing_and_each_keeps_its_order(
+    log: str, small_segments: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "SEGMENTS_KEPT", 1_000_000)
+
     def write(writer: int) -> None:
         for number in range(150):
             event_log.append(log, "matched", str(writer), number=number)

@@ -57,13 +57,13 @@ TOO_BIG_FOR_EXEC = {"HUGE": "x" * (256 << 10)}
 
 SCENES: dict[str, tuple[str, list[dict[str, object]]]] = {
     # name: (how much output is kept, jobs one after the other)
-    "both streams": ("4KB", [{"command": BOTH_STREAMS}]),
+    "both streams": ("4KB", [{"command": f"read go; {BOTH_STREAMS}", "typed": "go"}]),
     "two jobs": ("1KB", [{"command": TOO_MUCH}, {"command": "echo last words; kill -9 $$"}]),
     "a terminal": ("4KB", [{"command": "read a; echo on a terminal; exit 5", "pty": True, "typed": "hello"}]),
     "a script": ("4KB", [{"command": LONG_SCRIPT}]),
     "never started": ("4KB", [{"command": "true", "env": TOO_BIG_FOR_EXEC}]),
     "silent": ("4KB", [{"command": "exit 3"}]),
-    "a child left behind": ("4KB", [{"command": "(sleep 0.2; echo late) & echo early; exit 6"}]),
+    "a child left behind": ("4KB", [{"command": "(sleep 3; echo late) & echo early; exit 6"}]),
 }
 
 STARTER = """
@@ -78,7 +78,7 @@ for run in json.load(sys.stdin):
     job = jobs.execute(**run)
     os.write(told, f"acknowledged {job.id}".encode())
     if typed:
-        jobs.interact(job.id, Typed(typed), resize=(30, 100))
+        jobs.interact(job.id, Typed(typed), resize=(30, 100) if run.get("pty") else None)
     with open(f"{home}/jobs/{job.id}/spec.json") as spec:
         fcntl.flock(spec, fcntl.LOCK_SH)  # its shim is gone
     os.write(told, f"settled {job.id}".encode())

@@ -1,16 +1,19 @@
 """The cap of the whole store: the oldest ended jobs go first, and running ones alone can fill it."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from bgjob import quota
+from bgjob.api import Jobs
 from bgjob.errors import StoreFull
 from bgjob.store import Store
 from tests.conftest import Gate, StartServer, ToolError
-from tests.disk.stores import ended_job, forget_measure, listed, running_job
+from tests.disk.stores import ended_job, forget_measure, listed, running_job, write_outcome
+from tests.shim.shims import ask
 
 MB = 1 << 20
 
@@ -76,6 +79,26 @@ def test_running_jobs_that_fill_it_alone_let_no_other_in(store: Store) -> None:
     assert listed(store) == []
 
 
+def test_what_has_ended_is_waited_for_until_its_shim_has_left(store: Store) -> None:
+    leaving = running_job(store)
+    job_id = Path(leaving.directory).name
+    fill(store, job_id, 3 * MB)
+    write_outcome(Path(leaving.directory))
+    threading.Timer(0.1, os.close, (leaving.lock,)).start()
+    make_room(store, 2 * MB)
+    assert listed(store) == []
+
+
+def test_what_an_ended_job_left_behind_still_takes_its_room(store: Store) -> None:
+    """Its shim stays: it is not removed, and nobody waits for ever."""
+    left = running_job(store)
+    fill(store, Path(left.directory).name, 3 * MB)
+    write_outcome(Path(left.directory))
+    with pytest.raises(StoreFull):
+        make_room(store, 2 * MB)
+    os.close(left.lock)
+
+
 def test_what_has_ended_is_measured_once(store: Store) -> None:
     """Ten thousand jobs must not be looked at for each new one."""
     made = ended_jobs(store, 3)
@@ -113,19 +136,20 @@ def test_what_is_torn_is_measured_again(store: Store, name: str, torn: bytes) ->
 
 
 def test_a_server_with_a_cap_makes_room_and_refuses_with_a_clear_error(
-    start_server: StartServer, home: Path, gate: Gate
+    start_server: StartServer, home: Path, gate: Gate, jobs: Jobs
 ) -> None:
     server = start_server(MCP_BG_MAX_STORE_SIZE="1MB", MCP_BG_MAX_OUTPUT_SIZE="4MB")
     first = server.execute("head -c 900000 /dev/urandom")
     server.call("wait_for_job", job_ids=[first], timeout_s=30)
     second = server.execute(f"head -c 2000000 /dev/urandom; {gate.pause}")
     gate.wait_until_reached()
+    ask(jobs, second, op="wait", beyond=1_999_999)
     forget_measure(home)
     with pytest.raises(ToolError, match="The job store is full: the jobs that run now take"):
         server.execute("true")
     gate.open()
     server.call("wait_for_job", job_ids=[second], timeout_s=30)
-    forget_measure(home)
+    forget_measure(home)  # its shim may still be there: that is worth a moment's wait
     third = server.execute("true")
     kept = [job["job_id"] for job in server.call("list_jobs")["jobs"]]
     assert kept == [third]

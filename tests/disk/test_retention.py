@@ -92,7 +92,7 @@ def test_it_happens_once_per_interval_whoever_comes_by(store: Store) -> None:
     job_id = ended_job(store, ended_at=time.time() - 1)
     come_by()
     assert listed(store) == [job_id]
-    back_in_time(Path(store.home, "cleaned"), 299)
+    back_in_time(Path(store.home, "cleaned"), 200)
     come_by()
     assert listed(store) == [job_id]
     back_in_time(Path(store.home, "cleaned"), 301)

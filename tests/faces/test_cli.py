@@ -16,6 +16,7 @@ from bgjob import __version__
 from bgjob.api import Jobs, Look
 from bgjob.job import TimedOut
 from tests.conftest import Gate, StartServer, end_all_jobs
+from tests.shim.shims import ask
 
 Ended = Callable[[str], Look]
 Result = subprocess.CompletedProcess[str]
@@ -221,9 +222,10 @@ class TestLogs:
         result = subprocess.run([BGJOB, "logs", job_id], env=cli.environment, capture_output=True, check=True)
         assert (result.stdout, result.stderr) == (b"out \xff\0 no newline", b"err\n")
 
-    def test_without_follow_it_shows_what_there_is_and_ends(self, cli: Cli, gate: Gate) -> None:
+    def test_without_follow_it_shows_what_there_is_and_ends(self, cli: Cli, gate: Gate, jobs: Jobs) -> None:
         job_id = cli.run(f"echo so far; {gate.pause}")
         gate.wait_until_reached()
+        ask(jobs, job_id, op="wait", beyond=6)
         assert cli("logs", job_id).stdout == "so far\n"
         cli("kill", job_id)
 

@@ -137,7 +137,7 @@ class TestTheTool:
 
     def test_kinds_may_be_asked_for_though_they_are_not_listed(self, server: Server) -> None:
         job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
-        found = server.call("job_events", job_ids=[job_id], kinds=["ended"])["events"]
+        found = server.call("job_events", job_ids=[job_id], kinds=["ended"], timeout_s=20)["events"]
         assert [event["kind"] for event in found] == ["ended"]
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:

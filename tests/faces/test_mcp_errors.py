@@ -130,8 +130,9 @@ def test_half_an_emoji_in_a_command_is_replaced_and_runs(client: RawClient) -> N
 def test_a_command_of_five_megabytes_runs(client: RawClient) -> None:
     result = client.call("execute_command", f'{{"command":": {HUGE[1:-1]}; cat"}}')
     job_id = result["structuredContent"]["job_id"]
-    answer = client.call("interact_with_job", {"job_id": job_id, "input": "still here", "wait_s": 1})
-    assert answer["structuredContent"]["stdout"] == "still here\n"
+    client.call("interact_with_job", {"job_id": job_id, "input": "still here"})
+    waited = client.call("wait_for_job", {"job_ids": [job_id], "pattern": "still here", "timeout_s": 30})
+    assert waited["structuredContent"]["jobs"][0]["stdout"] == "still here\n"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_only_so_many_ended_jobs_are_kept_and_every_running_one(
     assert not (home / "jobs" / ids[0]).exists()
     with pytest.raises(ToolError, match=re.escape(f"Job {ids[1]} not found")):
         patient.status(ids[1])
-    assert eager.call("interact_with_job", job_id=running, input="alive")["stdout"] == "alive\n"
+    eager.talk(running, "alive", "alive\n")
 
 
 def test_with_no_days_every_ended_job_goes_and_no_running_one(

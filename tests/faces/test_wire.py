@@ -12,7 +12,7 @@ from bgjob.api import Jobs
 from tests.conftest import Gate
 from tests.faces.raw_client import RawClient
 
-SERVER_PATIENCE_S = 2.0
+SERVER_PATIENCE_S = 20.0
 
 NOISY_SERVER = """
 import os, sys

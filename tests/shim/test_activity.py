@@ -100,6 +100,7 @@ def test_the_tree_says_who_started_whom_and_what_they_run(start: Start) -> None:
     until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "sleeping"])
     os.kill(sleep.pid, 19)
     until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "stopped"])
+    os.kill(sleep.pid, 9)
 
 
 def test_a_command_line_is_short_and_harmless(start: Start) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from bgjob.api import Jobs, Look
 from bgjob.job import Exited
+from tests.chaos.tools import wait_until
 from tests.conftest import Gate
 from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid
 
@@ -185,7 +186,7 @@ def test_visitors_that_leave_at_once_leave_nothing_behind(jobs: Jobs, job_id: st
         caller.close()
     for _ in range(3):
         is_alive_and_well(jobs, job_id)
-    assert len(list(descriptors.iterdir())) <= before + 1
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before + 1, "what they held is closed")
     end_well(jobs, job_id, ended)
 
 

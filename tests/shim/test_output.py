@@ -155,7 +155,7 @@ def test_a_wait_for_output_is_answered_when_there_is_more_and_not_before(jobs: J
 def test_a_wait_for_quiet_is_answered_after_the_last_of_a_burst(jobs: Jobs) -> None:
     job_id = jobs.execute("read _; for i in 1 2 3 4 5 6; do echo $i; sleep 0.02; done; cat").id
     ask(jobs, job_id, b"\n", op="stdin", length=1, wait_s=5)
-    assert ask(jobs, job_id, op="wait", beyond=0, quiet_s=0.5)["end"] == 12
+    assert ask(jobs, job_id, op="wait", beyond=0, quiet_s=3)["end"] == 12
 
 
 def test_a_wait_for_the_end_hears_of_nothing_else(jobs: Jobs, gate: Gate) -> None:

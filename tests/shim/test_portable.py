@@ -38,5 +38,5 @@ def test_output_and_exit_code_are_whole(jobs: Jobs) -> None:
 
 def test_a_job_can_be_talked_to_and_killed(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute("cat").id
-    assert jobs.interact(job_id, Typed("hello")).output.stdout == "hello\n"
+    assert jobs.interact(job_id, Typed("hello"), wait_s=20).output.stdout == "hello\n"
     assert jobs.kill(job_id).status == "killed"

@@ -63,8 +63,9 @@ def test_a_stopped_shim_loses_nothing(jobs: Jobs, gate: Gate, ended: Ended) -> N
 
 def test_a_signal_reaches_every_process_of_the_job(jobs: Jobs, gate: Gate, ended: Ended) -> None:
     job_id = jobs.execute(
+        "trap 'echo child; wait; exit 2' USR1; "
         f"(trap 'echo grandchild; exit' USR1; {gate.reach}; while :; do sleep 0.01; done) & "
-        "trap 'echo child; wait; exit 2' USR1; while :; do sleep 0.01; done"
+        "while :; do sleep 0.01; done"
     ).id
     gate.wait_until_reached()
     assert ask(jobs, job_id, op="signal", signal=int(signal.SIGUSR1))["processes"] >= 2
@@ -117,13 +118,15 @@ def start_limited(home: Path, way: str, limit: str, value: int, command: str) ->
 
 @pytest.mark.parametrize("way", ["zygote", "fresh"])
 def test_a_limit_on_file_sizes_costs_output_and_not_the_job(
-    home: Path, ended: Ended, jobs: Jobs, way: str
+    home: Path, ended: Ended, jobs: Jobs, gate: Gate, way: str
 ) -> None:
     """`ulimit -f`: the shim must not die of SIGXFSZ when its log hits the limit."""
-    command = (
-        "head -c 700000 /dev/zero; sleep 1.1; echo after; exit 5"  # a full disk is looked at once a second
-    )
+    # a full disk is looked at once a second
+    command = f"head -c 700000 /dev/zero; {gate.pause}; sleep 1.1; echo after; exit 5"
     job_id = start_limited(home, way, "FSIZE", 100_000, command)
+    gate.wait_until_reached()
+    ask(jobs, job_id, op="wait", beyond=699_999)  # the shim has tried all of it
+    gate.open()
     look = ended(job_id)
     assert getattr(look.job.state, "code", None) == 5
     output = jobs.output(job_id)

@@ -49,8 +49,14 @@ class Program:
 
     def comes_to_wait(self) -> Wait:
         """Fails if it never does."""
-        until(lambda: self.wait().answer == "yes")
-        return self.wait()
+        seen: list[Wait] = []
+
+        def waits() -> bool:
+            seen[:] = [self.wait()]
+            return seen[0].answer == "yes"
+
+        until(waits)
+        return seen[0]
 
     def says_ready(self) -> None:
         assert self.process.stdout
@@ -107,9 +113,8 @@ def on_terminal(ours: contextlib.ExitStack) -> Callable[..., Program]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        for pid in processes.descendants(process.pid):
-            os.kill(pid, signal.SIGKILL)
+    for pid in processes.descendants(process.pid):
+        processes.send(pid, signal.SIGKILL)
     process.kill()
     for stream in (process.stdin, process.stdout):
         if stream:

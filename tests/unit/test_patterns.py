@@ -180,9 +180,9 @@ def test_literal_text_with_a_newline_is_refused() -> None:
 )
 def test_a_pattern_that_python_would_never_finish_is_done_at_once(pattern: str) -> None:
     data = b"a" * (1 << 20) + b"!"
-    began = time.monotonic()
+    began = time.process_time()
     compile_pattern(pattern).find(data, 0, len(data))
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_the_engine_is_loaded_only_when_a_pattern_is_made() -> None:

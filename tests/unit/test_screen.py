@@ -484,7 +484,6 @@ MODES = [
 ]
 
 
-@settings(deadline=2000)
 @given(st.lists(st.sampled_from(MODES), max_size=12))
 def test_modes_are_remembered_as_if_all_had_been_replayed(pieces: list[bytes]) -> None:
     rest = CLEAR + b"qqq\x1b[3;3Hq\n\n\n\n\nq" + b"x" * 12
@@ -511,7 +510,7 @@ sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))
 hostile = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=6), sizes), max_size=60)
 
 
-@settings(max_examples=500, deadline=2000)
+@settings(max_examples=500)
 @given(hostile, sizes)
 @example([b"\x1b#8", (1, 1), "漢\u0301".encode()], (8, 12))
 def test_nothing_a_job_prints_breaks_the_screen(
@@ -525,7 +524,7 @@ def test_nothing_a_job_prints_breaks_the_screen(
     assert all(sum(max(0, wcwidth(char)) for char in line) <= columns for line in view.lines)
 
 
-@settings(max_examples=300, deadline=2000)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=6)), max_size=60))
 def test_no_sequence_makes_pyte_raise(pieces: list[bytes]) -> None:
     """The guard against it is for what we do not know yet."""
@@ -542,7 +541,7 @@ DRAWN = [
 ]
 
 
-@settings(max_examples=500, deadline=2000)
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from(DRAWN), max_size=30))
 @example([CLEAR, b"some text", LEAVE, ENTER])
 @example([b"some text", ENTER, LEAVE, b"\x1b[3;3H"])
