@@ -303,6 +303,13 @@ class TestNamingAJob:
             ended(cli.run("--name", "twins", f"echo {word}"))
         assert cli("logs", "twins").stdout == "newer\n"
 
+    def test_a_name_comes_before_what_only_begins_like_it(self, cli: Cli, ended: Ended) -> None:
+        other = cli.run("echo other")
+        ended(cli.run("--name", other[:4], "echo named"))
+        assert cli("logs", other[:4]).stdout == "named\n"
+        ended(other)
+        assert cli("logs", other[:8]).stdout == "other\n"
+
     @pytest.mark.parametrize("command", ["logs", "kill"])
     def test_a_beginning_that_fits_several_is_an_error_that_shows_them(
         self, cli: Cli, jobs: Jobs, command: str

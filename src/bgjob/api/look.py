@@ -20,6 +20,7 @@ from bgjob.output_text import unfinished_line
 SHIM_PATIENCE_S = 2.0
 PROMPT_BYTES = 500
 SHORT_COMMAND_CHARACTERS = 500
+UNMISTAKABLE_CHARACTERS = 8  # of an id: as many as a list of jobs shows
 LISTED_BYTES = 150  # of a job in a list, beside its name and command
 LAST_WORDS_BYTES = 4000
 
@@ -127,10 +128,11 @@ class Looking(Door):
         raise JobNotFound(word)
 
     def find_typed(self, word: str) -> Job:
-        """Also by how its id begins: for people, who do not type UUIDs."""
-        with contextlib.suppress(JobNotFound):
-            return self.find(word)
+        """Also by how its id begins: for people, who do not type UUIDs. A name may look like the beginning of one."""
         by_id = [job_id for _, job_id in self._store.ids() if word and job_id.startswith(word)]
+        if not by_id or len(word) < UNMISTAKABLE_CHARACTERS:
+            with contextlib.suppress(JobNotFound):
+                return self.find(word)
         if len(by_id) == 1:
             return self._store.load(by_id[0])
         if len(by_id) > 1:
