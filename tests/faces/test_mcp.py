@@ -169,7 +169,7 @@ class TestManyCalls:
         asked = Gate(tmp_path / "asked")
         job_id = server.execute(f"trap '{asked.reach}' TERM; {gate.reach}; while :; do sleep 0.01; done")
         gate.wait_until_reached()
-        kill = {"job_id": job_id, "grace_s": 5}
+        kill = {"job_id": job_id, "grace_s": 3}
         call = portal.start_task_soon(lambda: server.client.call_tool("kill_job", kill))
         asked.wait_until_reached()  # provably in flight
         assert call.cancel()
@@ -188,7 +188,7 @@ def test_a_wait_tells_its_progress_every_second(portal: BlockingPortal, server: 
 
     job_id = server.execute("echo compiling; cat", name="build")
     server.wait_until_printed(job_id, "compiling")
-    arguments = {"job_ids": [job_id], "timeout_s": 5}
+    arguments = {"job_ids": [job_id], "timeout_s": 3.5}
     portal.call(lambda: server.client.call_tool("wait_for_job", arguments, progress_callback=note))
     times = [0.0, *(passed for passed, _ in told)]
     assert len(told) >= 2

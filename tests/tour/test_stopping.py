@@ -62,7 +62,7 @@ def test_other_calls_are_answered_while_a_kill_waits(server: Server, gate: Gate)
     job_id = server.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done")
     gate.wait_until_reached()
     killing = threading.Thread(
-        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 5}
+        target=server.call, args=("kill_job",), kwargs={"job_id": job_id, "grace_s": 3}
     )
     killing.start()
     answered = 0
