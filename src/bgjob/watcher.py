@@ -22,10 +22,12 @@ from bgjob import event_log, jobdir, lookout, processes
 from bgjob.courier import Courier
 from bgjob.errors import JobNotFound, StoreUnusable
 from bgjob.history import History
+from bgjob.index import ABANDONED_S
 from bgjob.job import JOB_ID, Event, Job, Queued, Running
 from bgjob.locks import try_lock
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.log_watch import LogWatch
+from bgjob.moments import mtime
 from bgjob.notices import Notices
 from bgjob.store import Store
 
@@ -36,7 +38,6 @@ REST = 12.0  # times the work before it, while there is somebody to hold up
 RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
-ABANDONED_S = 60.0
 LOCK_TRIES = 500
 
 
@@ -242,10 +243,8 @@ class Post:
 
 def _is_abandoned(path: str) -> bool:
     """Its starter was killed before it had made the job; or has not made it yet."""
-    try:
-        return time.time() - os.lstat(path).st_mtime > ABANDONED_S
-    except OSError:
-        return False
+    made_at = mtime(path)
+    return made_at > 0 and time.time() - made_at > ABANDONED_S
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """One trial: a play during which one process is killed at one system call, and what must be true all the same."""
 
-import itertools
 import random
 import shutil
 from collections import Counter
@@ -115,24 +114,18 @@ def has_begun_or_ended(actor: Actor) -> bool:
 
 def try_all(stage: Stage, cases: Iterable[Case], every: bool) -> list[Result]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        listed = [(case, pool.submit(points_of, stage, case, every)) for case in cases]
-        first = listed[0][1].result()
-        trials = [
-            (case, point)
-            for number, (case, points) in enumerate(listed)
-            for point in (
-                points.result() if every or number == 0 else without_most_of(first, points.result())
-            )
-        ]
+        cases = list(cases)
+        first, *others = pool.map(lambda case: points_of(stage, case, every), cases)
+        listed = [first, *(points if every else without_most_of(first, points) for points in others)]
+        trials = [(case, point) for case, points in zip(cases, listed, strict=True) for point in points]
         random.Random(0).shuffle(trials)  # those that wait for a timer go beside those that work
         return list(pool.map(lambda trial: try_point(stage, *trial), trials))
 
 
 def without_most_of(first: list[Point], points: list[Point]) -> list[Point]:
     """All plays begin alike: of that, only some points again."""
-    alike = sum(
-        1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, points, strict=False))
-    )
+    pairs = enumerate(zip(first, points, strict=False))
+    alike = next((number for number, (one, other) in pairs if one != other), min(len(first), len(points)))
     return points[:alike:ALIKE_EVERY] + points[alike:]
 
 

@@ -33,18 +33,21 @@ class Limited(TypedDict, total=False):
 class Looking(Door):
     def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
-        if not isinstance(job.state, Running):
-            output_bytes = self._reading(job, lambda log: log.end)
-            return Look(
-                job,
-                output_bytes,
-                len(self._processes(job)),
-                hint=self._hint(job),
-                history=self._store.history(job),
-                **self._limits(job),
-            )
         if isinstance(job.state, Queued):
             return Look(job, 0, 0, place=self._place(job), **self._limits(job))
+        return self._at_running(job, detail) if isinstance(job.state, Running) else self._at_ended(job)
+
+    def _at_ended(self, job: Job) -> Look:
+        return Look(
+            job,
+            self._reading(job, lambda log: log.end),
+            len(self._processes(job)),
+            hint=self._hint(job),
+            history=self._store.history(job),
+            **self._limits(job),
+        )
+
+    def _at_running(self, job: Job, detail: bool) -> Look:
         tree = self._processes(job)
         waits = self._waits_for_input(job, tree)
         if waits == "yes":
