@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-MOST_ROWS_OR_COLUMNS = 500
+from bgjob.job import MOST_COLS, MOST_ROWS
+
 LONGEST_CELL = 8  # code points: a letter and its accents
 
 # pyte's numbers: a private mode is shifted by five
@@ -37,7 +38,7 @@ class Canvas:
         from pyte.charsets import VT100_MAP
         from pyte.screens import Char, wcwidth
 
-        rows, columns = _sane(rows), _sane(columns)
+        rows, columns = drawable(rows, columns)
         self._grid: Any = pyte.Screen(columns, rows)
         self._other_page: Any = pyte.Screen(columns, rows).buffer
         self._width: Callable[[str], int] = wcwidth
@@ -50,7 +51,7 @@ class Canvas:
 
     def resize(self, rows: int, columns: int) -> None:
         """Lines below the cursor go first, then those at the top; nothing is wrapped anew."""
-        rows, columns = _sane(rows), _sane(columns)
+        rows, columns = drawable(rows, columns)
         grid, cursor = self._grid, self._grid.cursor
         self._resize_page(grid.buffer, cursor.y, rows, columns)
         self._resize_page(self._other_page, self._main_cursor[1], rows, columns)
@@ -442,5 +443,6 @@ def _within(position: int, size: int) -> int:
     return max(0, min(position, size - 1))
 
 
-def _sane(size: int) -> int:
-    return max(1, min(size, MOST_ROWS_OR_COLUMNS))
+def drawable(rows: int, columns: int) -> tuple[int, int]:
+    """This size, or what is drawn of it."""
+    return max(1, min(rows, MOST_ROWS)), max(1, min(columns, MOST_COLS))

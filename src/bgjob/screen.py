@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bgjob.canvas import Screen
+from bgjob.canvas import Screen, drawable
 from bgjob.terminal import Size, Terminal
 
 REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
@@ -35,8 +35,15 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]
     window: the last WINDOW_BYTES or less of the log; offset: where in the log it begins;
     sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
     """
-    most = min(_replay_bytes(rows, columns) for _, rows, columns in sizes)
-    start = starting_point(window, max(rows for _, rows, _ in sizes), is_whole=offset == 0, most=most)
+    drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
+    is_drawable, sizes = drawn == [*sizes], drawn
+    start = starting_point(
+        window,
+        max(rows for _, rows, _ in sizes),
+        is_whole=offset == 0,
+        most=min(_replay_bytes(rows, columns) for _, rows, columns in sizes),
+        resizes=[at - offset for at, _, _ in sizes[1:]],
+    )
     begin = offset + start.offset
     _, rows, columns = [sizes[0], *(size for size in sizes if size[0] <= begin)][-1]
     events: list[bytes | Size] = [start.modes]
@@ -45,7 +52,8 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]
         if at > begin:
             events += [window[position : at - offset], (new_rows, new_columns)]
             position = min(at - offset, len(window))
-    return replace(render([*events, window[position:]], rows, columns), exact=start.exact)
+    screen = render([*events, window[position:]], rows, columns)
+    return replace(screen, exact=start.exact and is_drawable)
 
 
 def _replay_bytes(rows: int, columns: int) -> int:
@@ -86,37 +94,43 @@ _PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
 
 
 def starting_point(
-    window: bytes, rows: int = 24, *, is_whole: bool = False, most: int = REPLAY_BYTES
+    window: bytes,
+    rows: int = 24,
+    *,
+    is_whole: bool = False,
+    most: int = REPLAY_BYTES,
+    resizes: Sequence[int] = (),
 ) -> Start:
     """The last place from which a replay, of `most` bytes, shows the same as one of everything.
 
     That is where the page that is shown at the end was cleared, or a screenful of plain lines scrolled everything
-    else away. is_whole: nothing comes before the window.
+    else away. is_whole: nothing comes before the window; resizes: where in it the terminal changed its size.
     """
     entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
-    cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows))
+    cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows, resizes))
     earliest = len(window) - most
     if cleared >= max(earliest, 0):
-        return Start(cleared, modes_in(entered + window[:cleared]), exact=True)
+        return Start(cleared, modes_in(window[:cleared], resizes, entered), exact=True)
     if is_whole and earliest <= 0:
         return Start(0, b"", exact=True)
     begin = _sequence_start(window, max(earliest, 0))
-    return Start(begin, modes_in(entered + window[:begin]), exact=False)
+    return Start(begin, modes_in(window[:begin], resizes, entered), exact=False)
 
 
-def modes_in(data: bytes) -> bytes:
-    """What the bytes leave switched on, as a short sequence that does the same.
+def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> bytes:
+    """What the bytes leave switched on, as a short sequence that does the same. A resize takes the margins back.
 
-    A longer memory is made by putting it in front: modes_in(modes_in(older) + newer).
+    A longer memory is made by putting it in front: modes_in(newer, before=modes_in(older)).
     """
+    resized = max((len(before) + at for at in resizes if 0 <= at <= len(data)), default=0)
     kept: dict[bytes, bytes] = {}
-    for event in _MODE_EVENT.finditer(data):
+    for event in _MODE_EVENT.finditer(before + data):
         kind, body = event.lastgroup, event[event.lastgroup or 0]
         if kind == "reset":
             kept = {key: kept[key] for key in (b"page", b"title") if body != b"c" and key in kept}
         elif kind == "modes":
             kept.update(_single_modes(body))
-        else:
+        elif kind != "margins" or event.end() > resized:
             kept[body[:1] if kind == "charset" else str(kind).encode()] = event[0]
     page = kept.pop(b"page", b"")
     return page + b"".join(kept.values())
@@ -150,7 +164,7 @@ def _last_clear(window: bytes, is_alternate: bool) -> int:
     return cleared[is_alternate]
 
 
-def _last_scrolled_away(window: bytes, rows: int) -> int:
+def _last_scrolled_away(window: bytes, rows: int, resizes: Sequence[int]) -> int:
     """Where a stretch of plain lines at the end begins that is two screens long; -1 if there is none.
 
     The first screen of it brings the cursor down, wherever it was; the second moves all else out of sight.
@@ -164,7 +178,7 @@ def _last_scrolled_away(window: bytes, rows: int) -> int:
     position = window.rfind(b"\r", plain, position)  # in the first column, as far as that is known
     if position < 0:
         return -1
-    if re.search(rb"\x1b\[[1-9;][0-9;]*r\Z|\x1b\[[1-9;][0-9;]*r\x1b", modes_in(window[:position])):
+    if re.search(rb"\x1b\[[1-9;][0-9;]*r\Z|\x1b\[[1-9;][0-9;]*r\x1b", modes_in(window[:position], resizes)):
         return -1  # the lines scroll in a part of the screen only
     return position
 

@@ -50,7 +50,6 @@ ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
-MOST_ROWS, MOST_COLS = 500, 1000  # a larger screen is not drawn
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,7 @@ class Store:
     def terminal_sizes(self, job: Job) -> list[tuple[int, int, int]]:
         """(offset in the log, rows, columns) of its terminal, from the first size on."""
         with self._readable():
-            sizes = [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
-        return [(at, min(rows, MOST_ROWS), min(cols, MOST_COLS)) for at, rows, cols in sizes]
+            return [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
 
     def history(self, job: Job) -> PastRuns | None:
         """None: it was to run once."""

@@ -49,6 +49,12 @@ def test_a_job_on_a_terminal_knows_it(server: Server, ended: Ended) -> None:
     assert (size, three) == ("30 100", "all three")
 
 
+def test_the_widest_terminal_is_drawn_as_wide_as_it_is(server: Server, ended: Ended) -> None:
+    job_id = start(server, "printf %01000d; printf next", rows=3, cols=1000)
+    ended(job_id)
+    assert screen(server, job_id) == "0" * 1000 + "\nnext"
+
+
 def test_a_python_repl_is_driven_by_text_and_keys(server: Server) -> None:
     job_id = start(server, "python3 -q")
     wait_for_screen(server, job_id, ">>>")

@@ -20,6 +20,7 @@ from wcwidth import wcwidth
 
 from bgjob import terminal
 from bgjob.canvas import Screen
+from bgjob.job import MOST_COLS, MOST_ROWS
 from bgjob.keys import keys_to_bytes
 from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
 from bgjob.terminal import Terminal
@@ -478,6 +479,28 @@ def test_resizes_are_applied_where_they_happened() -> None:
     assert end_of_log(data, 0, [*sizes, (len(data), 2, 20)]).lines == expected[1:]
 
 
+def test_the_screen_is_as_wide_and_as_high_as_a_terminal_may_be() -> None:
+    wide = b"x" * MOST_COLS + b"\r\n" + b"y\r\n" * (MOST_ROWS - 2) + b"end"
+    view = end_of_log(wide, 0, [(0, MOST_ROWS, MOST_COLS)])
+    assert (view.lines[0], view.lines[-1], view.exact) == ("x" * MOST_COLS, "end", True)
+    assert (len(view.lines), view.cursor_row) == (MOST_ROWS, MOST_ROWS)
+
+
+@pytest.mark.parametrize("sizes", [[(0, MOST_ROWS + 1, 80)], [(0, 24, 80), (0, 24, MOST_COLS + 1)]])
+def test_a_screen_smaller_than_its_terminal_is_not_exact(sizes: list[tuple[int, int, int]]) -> None:
+    assert not end_of_log(b"x", 0, sizes).exact
+
+
+def test_a_resize_takes_the_margins_back() -> None:
+    before, lines = b"\x1b[1;24r", b"\r\n".join(b"%d" % number for number in range(1, 31))
+    view = end_of_log(before + CLEAR + lines, 0, [(0, 24, 80), (len(before), 30, 80)])
+    assert view.lines == [str(number) for number in range(1, 31)]
+    assert view.exact
+
+
+sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))
+
+
 MODES = [
     *b"\x1b[?1h \x1b[?1l \x1b[?25l \x1b[?25;7h \x1b[?1049h \x1b[?1049l \x1b[2;4r \x1b[r \x1b[4h \x1b[?6h".split(),
     *b"\x1b(0 \x1b(B \x1b]2;a\x07 \x1b]0;b\x1b\\ \x1bc \x1b[!p text\r\n".split(),
@@ -491,7 +514,7 @@ def test_modes_are_remembered_as_if_all_had_been_replayed(pieces: list[bytes]) -
     middle = len(b"".join(pieces[: len(pieces) // 2]))
     whole = render([data + rest], 5, 10)
     assert render([modes_in(data), rest], 5, 10) == whole
-    assert modes_in(modes_in(data[:middle]) + data[middle:]) == modes_in(data)
+    assert modes_in(data[middle:], before=modes_in(data[:middle])) == modes_in(data)
 
 
 # Hostile bytes
@@ -506,7 +529,6 @@ FRAGMENTS = [
     *(text.encode() for text in ["漢", "\u0301", "👩\u200d💻", "ｱ\u0e33"]),
 ]
 
-sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))
 hostile = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=6), sizes), max_size=60)
 
 
@@ -549,6 +571,21 @@ DRAWN = [
 def test_the_end_of_any_drawing_shows_the_same_as_all_of_it(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     assert end_of_log(data, 0, [(0, 5, 10)]) == render([data], 5, 10)
+
+
+@settings(max_examples=500)
+@given(st.lists(st.one_of(st.sampled_from(DRAWN), sizes), max_size=30))
+@example([b"\x1b[2;4r", (8, 10), CLEAR, b"line\r\n" * 20])
+def test_the_end_of_a_drawing_with_resizes_shows_the_same_as_all_of_it(
+    events: list[bytes | tuple[int, int]],
+) -> None:
+    data, changes = b"", [(0, 5, 10)]
+    for event in events:
+        if isinstance(event, bytes):
+            data += event
+        else:
+            changes.append((len(data), *event))
+    assert end_of_log(data, 0, changes) == render(events, 5, 10)
 
 
 FLOODS = [

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
-from bgjob.job import Job, NeverStarted, Queued, Running, Spec
+from bgjob.job import MOST_COLS, MOST_ROWS, Job, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
 from bgjob.spawn import Handover, packed
@@ -20,7 +20,6 @@ from bgjob.spawn import Handover, packed
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
-MOST_ROWS, MOST_COLS = 500, 1000
 MOST_WATCHES = 20
 MANY_WITHIN_S = 0.03
 
