@@ -1,0 +1,201 @@
+"""The simple commands of a shell text, as sh, bash and zsh would read them.
+
+Quoting is exact; the rest is a best guess that raises a doubt.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+# The kinds of token: one whose name has an article is a doubt, an allow-list cannot see through it.
+_DOLLAR = r"""
+    (?P<parameter> \$ (?: [A-Za-z_][A-Za-z_0-9]*+ | \{[A-Za-z_][A-Za-z_0-9]*+\} | [0-9?$!\#@*-] ) (?!\[) )
+  | (?P<an_arithmetic_expansion> \$\(\( [^()]*+ \)\) )
+  | (?P<a_substitution> \$\( | ` )
+"""
+_CODE = re.compile(
+    rf"""
+    (?P<plain> [^\s\\'"`$<>|&;()\#\x00-\x1f\x7f] [^\s\\'"`$<>|&;()\x00-\x1f\x7f]*+ )
+  | (?P<blank> [ \t]++ )
+  | {_DOLLAR}
+  | (?P<single> '[^']*+' )
+  | (?P<quote> " )
+  | (?P<a_line_continuation> \\ (?: \n | \Z ) )
+  | (?P<escape> \\. )
+  | (?P<harmless> (?: >&[12] | >>?[ \t]*+/dev/null ) (?= [ \t\n;&|] | \Z ) )
+  | (?P<a_process_substitution> [<>]\( )
+  | (?P<a_redirection> <<<|<<-?|<[>&]?|&?>[>|&]? )
+  | (?P<separator> [;&|]++ | \n )
+  | (?P<a_function> \([ \t]*+\) )
+  | (?P<a_parenthesis> [()] )
+  | (?P<hash> \# )
+  | (?P<an_ansi_string> \$'(?: [^'\\] | \\. )*+' )
+  | (?P<an_expansion> \$ )
+  | (?P<an_unclosed_quote> '.*+ )
+  | (?P<a_control_character> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(
+    rf"""
+    (?P<plain> [^"\\$`]++ | \$(?=["\s]) | \\(?![$`"\\\n]) )
+  | {_DOLLAR}
+  | (?P<quote> " )
+  | (?P<a_line_continuation> \\\n )
+  | (?P<escape> \\. )
+  | (?P<an_expansion> \$ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_UNKNOWN = "\0"  # in a word: what only the shell will know
+_PIECES: dict[str, Callable[[str], str]] = {
+    "plain": lambda token: token,
+    "single": lambda token: token[1:-1],
+    "escape": lambda token: token[1:],
+    "parameter": lambda token: "$" + token.strip("${}"),
+    "an_ansi_string": lambda token: token[2:-1],
+    "a_control_character": lambda token: token,
+    "an_arithmetic_expansion": lambda _: _UNKNOWN,
+    "an_expansion": lambda _: _UNKNOWN,
+}
+
+
+class Command(NamedTuple):
+    words: list[str]
+    start: int
+    end: int
+    ended_by: str
+    defines: str | None
+    """The function whose body comes next."""
+
+
+class Reading:
+    def __init__(self, text: str) -> None:
+        self.text, self._at = text, 0
+        self.commands: list[Command] = []
+        self.written_files: list[str] = []
+        self.doubt: str | None = None
+        self._start = 0
+        self._words: list[str] = []
+        self._word: list[str] | None = None
+        self._redirection = ""
+        self._heredocs: deque[tuple[str, str]] = deque()
+        self._in_quotes = False
+        self._outside: list[str] = []  # what closes each level, with a quote where quotes go on behind it
+        while self._at < len(text):
+            self._read_token()
+        self._end_command("")
+        if self._in_quotes or self._outside:
+            self._doubt("an unclosed quote or parenthesis")
+
+    def source(self, command: Command) -> str:
+        return self.text[command.start : command.end].strip(" \t")
+
+    def _doubt(self, construct: str) -> None:
+        self.doubt = self.doubt or construct
+
+    def _read_token(self) -> None:
+        found = (_QUOTED if self._in_quotes else _CODE).match(self.text, self._at)
+        assert found, "the last alternative takes whatever the others leave"
+        kind, token, self._at = found.lastgroup or "", found[0], found.end()
+        if self.doubt is None and kind.startswith(("a_", "an_")):
+            self.doubt = f"{kind.replace('_', ' ')} ({token[:9]!r})"
+        if piece := _PIECES.get(kind):
+            self._add(piece(token))
+        else:
+            self._obey(kind, token)
+
+    def _obey(self, kind: str, token: str) -> None:
+        match kind:
+            case "blank":
+                self._end_word()
+            case "separator":
+                self._end_command(token)
+                self._skip_heredocs(token)
+            case "quote":
+                self._add("")
+                self._in_quotes = not self._in_quotes
+            case "a_substitution" | "a_process_substitution" | "a_parenthesis":
+                self._nest(token)
+            case "harmless" | "a_redirection":
+                self._redirect(kind, token)
+            case "a_function":
+                self._end_word()
+                self._define()
+            case "hash":
+                self._comment_or_word(token)
+            case _:
+                pass  # nothing is left of a line continuation and of an unclosed quote
+
+    def _add(self, piece: str) -> None:
+        if self._word is None:
+            self._word = []
+        self._word.append(piece)
+
+    def _end_word(self) -> None:
+        if self._word is None:
+            return
+        word, redirection = "".join(self._word), self._redirection
+        self._word, self._redirection = None, ""
+        if not redirection:
+            self._words.append(word)
+        elif redirection in ("<<", "<<-"):
+            self._heredocs.append((word, redirection))
+        elif ">" in redirection:
+            self.written_files.append(word)
+        if len(self._words) == 2 and self._words[0] == "function":
+            self._define()
+
+    def _end_command(self, by: str, defines: str | None = None) -> None:
+        self._end_word()
+        if self._words:
+            self.commands.append(Command(self._words, self._start, self._at - len(by), by, defines))
+        self._forget_command()
+
+    def _forget_command(self) -> None:
+        self._start, self._words, self._word, self._redirection = self._at, [], None, ""
+
+    def _define(self) -> None:
+        if self._words:
+            self._end_command("", defines=self._words[-1])
+
+    def _nest(self, token: str) -> None:
+        if self._outside and self._outside[-1].startswith(token) and not self._in_quotes:
+            self._end_command(token)
+            self._in_quotes = self._outside.pop().endswith('"')
+            self._add(_UNKNOWN)
+        elif token == ")":
+            self._forget_command()  # it is a pattern of `case`
+        else:
+            if token != "(":
+                self._add(_UNKNOWN)
+            self._end_command(token)
+            self._outside.append(("`" if token == "`" else ")") + '"' * self._in_quotes)
+            self._in_quotes = False
+
+    def _redirect(self, kind: str, token: str) -> None:
+        if "".join(self._word or ()).isdigit():
+            self._word = None  # the descriptor
+        elif self._word and kind == "harmless":
+            self._doubt("a redirection without a space in front")  # `{PATH}>&1` sets PATH
+        self._end_word()
+        self._redirection = token if kind == "a_redirection" else ""
+
+    def _comment_or_word(self, token: str) -> None:
+        if self._word is not None:
+            return self._add(token)
+        self._doubt("a comment")
+        self._at = self._line_end()
+
+    def _skip_heredocs(self, separator: str) -> None:
+        while separator == "\n" and self._heredocs and self._at < len(self.text):
+            delimiter, operator = self._heredocs[0]
+            line = self.text[self._at : self._line_end()].lstrip("\t" if operator == "<<-" else "\0")
+            self._at = self._line_end() + 1
+            if line == delimiter:
+                self._heredocs.popleft()
+
+    def _line_end(self) -> int:
+        found = self.text.find("\n", self._at)
+        return found if found >= 0 else len(self.text)
