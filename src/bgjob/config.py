@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bgjob.errors import BadSetting
+from bgjob.errors import BadSetting, InvalidArgument
+from bgjob.patterns import WholePattern, compile_whole
 
 Number = TypeVar("Number", int, float)
 
@@ -26,7 +27,7 @@ class Settings:
     job_timeout_s: float | None
     cleanup_interval_s: float
     working_dir: str
-    allowed_commands: tuple[re.Pattern[str], ...]
+    allowed_commands: tuple[WholePattern, ...]
     max_response_bytes: int
     keep_days: float
     keep_jobs: int
@@ -182,21 +183,21 @@ def _path(text: str) -> str:
     return text
 
 
-def _patterns(text: str) -> tuple[re.Pattern[str], ...]:
+def _patterns(text: str) -> tuple[WholePattern, ...]:
     pieces = [piece for piece in text.split(",") if piece.strip()]
     if not pieces:
         raise ValueError("this value holds no pattern; leave it empty to allow every command")
     return tuple(_pattern(piece.lstrip()) for piece in pieces)
 
 
-def _pattern(piece: str) -> re.Pattern[str]:
+def _pattern(piece: str) -> WholePattern:
     try:
         _check_braces(piece)
-        return re.compile(_with_word_end(piece), re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError) as problem:
+        return compile_whole(_with_word_end(piece))
+    except InvalidArgument as problem:
         raise ValueError(
-            f"the pattern {piece!r} is not a regular expression: {problem}. Every comma separates two "
-            r"patterns: for a comma inside one write \x2c, and for a{1,2} write aa?"
+            rf"{problem} Every comma separates two patterns: for a comma inside one write \x2c, and for a{{1,2}} "
+            "write aa?"
         ) from None
 
 
@@ -204,10 +205,12 @@ _ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 
 
 def _check_braces(piece: str) -> None:
-    """Python takes the `a{1` that a split `a{1,2}` leaves for plain text; the author did not mean that."""
+    """RE2 takes the `a{1` that a split `a{1,2}` leaves for plain text; the author did not mean that."""
     outside = _ESCAPE_OR_CLASS.sub("", piece)
     if outside.count("{") != outside.count("}"):
-        raise re.error(r"unbalanced brace (a literal one is written \{ or \})")
+        raise InvalidArgument(
+            rf"pattern {piece!r} is not valid: unbalanced brace (a literal one is written \{{ or \}})."
+        )
 
 
 def _with_word_end(piece: str) -> str:
@@ -264,7 +267,7 @@ SETTINGS = (
         "allowed_commands",
         "",
         lambda text: _patterns(text) if text else (),
-        "regular expressions with commas between them, upper and lower case alike; a space at the end of one "
+        "regular expressions (RE2) with commas between them, upper and lower case alike; a space at the end of one "
         "ends the word: `^git ` matches git and git log, not github",
         "which commands may run: every command of the text must match one; empty allows all",
     ),

@@ -11,6 +11,7 @@
     ├── NotRunning          the job has ended and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
     ├── NotSteerable        the job's shim does not answer
+    ├── NotAllowed          the job is not one that this server's allow-list lets it type into
     ├── StoreUnusable       the job store cannot be used safely
     └── BadSetting          an environment variable has a value we do not accept
 
@@ -90,6 +91,13 @@ class StdinClosed(BgjobError):
 class NotSteerable(BgjobError):
     def __init__(self, job_id: str, why: str) -> None:
         super().__init__(f"Job {job_id} cannot be steered: {why}. get_job_status tells what is known of it.")
+
+
+class NotAllowed(BgjobError):
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(
+            f"Job {job_id} cannot be steered by this server: {why}. It can still be read, waited for and killed."
+        )
 
 
 class StoreUnusable(BgjobError):

@@ -46,6 +46,8 @@ class Spec:
     group: str | None = None
     on_event: str | None = None
     """A shell command that is run for each of its events."""
+    restricted: bool = False
+    """A server with an allow-list started it: its pagers and editors run no commands."""
 
 
 class UnreadableSpec(Spec):

@@ -1,8 +1,9 @@
-"""Patterns that callers send: regular expressions on RE2, or plain text. No pattern costs more than time per byte.
+"""Regular expressions on RE2, or plain text: those that callers send, and those of an allow-list. No pattern costs
+more than time per byte.
 
 Python's `re` takes exponential time on some patterns, which makes it a denial of service by argument; RE2 does
-not, and lets other threads run meanwhile. A pattern is matched line by line: `^` and `$` are the ends of a line
-(`$` also stands before the \\r of a \\r\\n, which is what terminals write) and nothing matches a newline, so any
+not, and lets other threads run meanwhile. A caller's pattern is matched line by line: `^` and `$` are the ends of a
+line (`$` also stands before the \\r of a \\r\\n, which is what terminals write) and nothing matches a newline, so any
 number of lines can be searched in one call. Bytes that are not UTF-8 match no character, not even `.`.
 """
 
@@ -37,7 +38,7 @@ UNBALANCED = ("missing )", "unexpected )")
 BY_LINE = "a pattern is matched line by line and cannot contain a line end; search for one of the lines"
 AS_IT_STANDS = "to find it as it stands, put a backslash before it or search for literal text"
 HINTS = {
-    r"\(\?<?[=!]": "RE2 has no look-ahead and no look-behind; search for the text itself",
+    r"\(\?<?[=!]": "RE2 has no look-ahead and no look-behind; write what is to match",
     r"\\[1-9]|\\k|\(\?P": "RE2 has no back-references, and a named group is (?P<name>...)",
     r"\\Z": "the end of a line is $",
     r"\(\?>|[*+?}]\+": "RE2 has no atomic groups and no possessive repetition, and needs none",
@@ -91,6 +92,23 @@ class Pattern:
         return count
 
 
+class WholePattern:
+    """Made by compile_whole."""
+
+    __slots__ = ("_find", "_find_at_start", "text")
+
+    def __init__(self, text: str, find: Find, find_at_start: Find) -> None:
+        self.text, self._find, self._find_at_start = text, find, find_at_start
+
+    def is_in(self, text: str) -> bool:
+        data = text.encode()
+        return self._find(data, 0, len(data))[0][0] >= 0
+
+    def begins(self, text: str) -> bool:
+        data = text.encode()
+        return self._find_at_start(data, 0, len(data))[0][0] >= 0
+
+
 def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = False) -> Pattern:
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
     import re2  # type: ignore[import-untyped]  # here: most starts do not need it
@@ -111,6 +129,20 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
         partial(one.Match, engine.Anchor.UNANCHORED),
         partial(run.Match, engine.Anchor.ANCHOR_START) if run.ok() else None,
         encoded if literal and not ignore_case else b"",
+    )
+
+
+def compile_whole(text: str) -> WholePattern:
+    """Matched against a text as a whole, upper and lower case alike: `^` and `$` are its ends, and no others."""
+    import re2
+
+    engine: Any = re2._re2.RE2
+    options = _options(re2.Options(), ignore_case=True)
+    options.never_nl = False
+    whole = engine(_utf8(text), options)
+    _check(text, whole)
+    return WholePattern(
+        text, partial(whole.Match, engine.Anchor.UNANCHORED), partial(whole.Match, engine.Anchor.ANCHOR_START)
     )
 
 
@@ -142,13 +174,17 @@ def _check(text: str, compiled: Any) -> None:
 def _encoded(text: str) -> bytes:
     if not text:
         raise InvalidArgument("pattern is empty. Give the text or regular expression to search for.")
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError as error:
-        _refuse(text, "not valid Unicode", error.start)
+    encoded = _utf8(text)
     if len(encoded) > PATTERN_MAX_BYTES:
         _refuse(text, f"{len(encoded)} bytes long, and {PATTERN_MAX_BYTES} is the most")
     return encoded
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        _refuse(text, "not valid Unicode", error.start)
 
 
 def _by_line(text: str) -> str:

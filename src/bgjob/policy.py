@@ -11,12 +11,21 @@ caller may choose the job's PATH, BASH_ENV or LD_PRELOAD.
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from bgjob.patterns import WholePattern
 from bgjob.shell_reader import Command, Reading
 
+# Where there is an allow-list, jobs run with these: a pager or editor on a terminal runs whatever is typed into it.
+NO_SHELL_ESCAPES: Mapping[str, str] = {
+    **dict.fromkeys(("LESSSECURE", "MORESECURE", "PAGERSECURE", "SYSTEMD_PAGERSECURE"), "1"),
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    **dict.fromkeys(("AWS_PAGER", "BAT_PAGER", "DELTA_PAGER", "GH_PAGER", "PSQL_PAGER"), "cat"),
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "false"),
+}
 
-def broken_rule(command: str, allowed: Sequence[re.Pattern[str]]) -> str | None:
+
+def broken_rule(command: str, allowed: Sequence[WholePattern]) -> str | None:
     """Why this command may not run, in words that follow "Invalid command: "; None: it may."""
     if problem := _not_a_command(command):
         return problem
@@ -44,7 +53,7 @@ def _names(text: str) -> frozenset[str]:
 
 _OPENERS = _names("{ ! if then elif else while until do")
 _RUNNERS = _names(
-    "sudo doas env nohup nice ionice setsid timeout stdbuf time xargs busybox command builtin exec"
+    "sudo doas env nohup nice ionice setsid timeout stdbuf time xargs busybox command builtin exec jobs"
 )
 _SHELLS = _names("sh bash dash ash zsh ksh su")
 _VALUED_OPTIONS = _names("-u -g -h -p -C -D -r -t -T -U --user --group --chdir")
@@ -182,14 +191,14 @@ _NAME = re.compile(r"\[|[\w./+:@,][\w./+:@,-]*")
 _BLIND = "and the allow-list (MCP_BG_ALLOWED_COMMANDS) cannot see what would run"
 
 
-def _stowaway(reading: Reading, allowed: Sequence[re.Pattern[str]]) -> str | None:
+def _stowaway(reading: Reading, allowed: Sequence[WholePattern]) -> str | None:
     if reading.doubt:
         return f"it contains {reading.doubt}, {_BLIND}. Write plain commands, joined by ; && || | or &"
     problems = (_unlisted(reading.source(command), command.words, allowed) for command in reading.commands)
     return next(filter(None, problems), None)
 
 
-def _unlisted(text: str, words: list[str], allowed: Sequence[re.Pattern[str]]) -> str | None:
+def _unlisted(text: str, words: list[str], allowed: Sequence[WholePattern]) -> str | None:
     name = words[0]
     if not (_NAME.fullmatch(name) and text.startswith(name)):
         return f"{_shown(text)} does not begin with the plain name of a program, {_BLIND}"
@@ -201,9 +210,9 @@ def _unlisted(text: str, words: list[str], allowed: Sequence[re.Pattern[str]]) -
         return f"some shells run what is in [ ] or after -v of {name}. Use plain text, or the full path of {name}"
     # `sudo` and `sh` are too much to let in by a pattern that happens to match further on
     runs_others = name.rpartition("/")[2] in _RUNNERS | _SHELLS
-    if any(pattern.match(text) if runs_others else pattern.search(text) for pattern in allowed):
+    if any(pattern.begins(text) if runs_others else pattern.is_in(text) for pattern in allowed):
         return None
-    patterns = " , ".join(pattern.pattern for pattern in allowed)
+    patterns = " , ".join(pattern.text for pattern in allowed)
     return f"{_shown(text)} matches no pattern of MCP_BG_ALLOWED_COMMANDS: {_shown(patterns)}"
 
 

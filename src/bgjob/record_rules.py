@@ -206,6 +206,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     ),
     "group": _or_none(_is_text),
     "on_event": _or_none(_is_text),
+    "restricted": _is_flag,
 }
 MAY_LACK = frozenset(
     field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)

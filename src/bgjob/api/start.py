@@ -11,7 +11,8 @@ from typing import Any, TypedDict, Unpack
 
 from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
-from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached
+from bgjob.config import Settings
+from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached, NotAllowed
 from bgjob.job import MOST_COLS, MOST_ROWS, Job, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
@@ -52,6 +53,8 @@ class Starting(Looking):
         given = self._terms(options.get("terms"))
         spec = self._spec(command, given, **options)
         environment = {**self._environment, **_checked_environment(env)}
+        if self._settings.allowed_commands:
+            environment |= policy.NO_SHELL_ESCAPES
         self._clean()
         try:
             self._make_room()
@@ -115,6 +118,7 @@ class Starting(Looking):
             queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
             group=self._checked_group(given.get("group")),
             on_event=self._settings.on_event,
+            restricted=bool(self._settings.allowed_commands),
         )
 
     def _queue(self, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
@@ -189,6 +193,20 @@ class Starting(Looking):
             why.errno = answer.get("errno")
             raise why
         return job
+
+
+def check_may_steer(settings: Settings, job: Job) -> None:
+    """A server with an allow-list types only into what it could have started itself."""
+    allowed, spec = settings.allowed_commands, job.spec
+    if not allowed:
+        return
+    if why := policy.broken_rule(spec.command, allowed):
+        raise NotAllowed(job.id, why)
+    if not _is_inside(spec.cwd, settings.working_dir):
+        raise NotAllowed(job.id, "it does not run inside MCP_BG_WORKING_DIR")
+    if spec.pty and not spec.restricted:
+        why = "a server without MCP_BG_ALLOWED_COMMANDS started it on a terminal, where pagers run commands"
+        raise NotAllowed(job.id, why)
 
 
 def _check_name(name: str | None) -> None:

@@ -11,7 +11,7 @@ from bgjob import processes
 from bgjob.api.answers import Interaction, Kill
 from bgjob.api.queue import Queueing
 from bgjob.api.read import Reading, Shown
-from bgjob.api.start import check_size
+from bgjob.api.start import check_may_steer, check_size
 from bgjob.control import Line, NoShim
 from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
 from bgjob.job import Job, Killed, Lost, Queued, Running
@@ -53,6 +53,7 @@ class Steering(Reading, Queueing):
     ) -> Interaction:
         """Type into a job; what it printed from then on, once it has answered or the wait is over."""
         job = self._store.load(job_id)
+        check_may_steer(self._settings, job)
         if not isinstance(job.state, Running) or isinstance(job.state, Queued):
             raise NotRunning(job_id)
         data = b"" if resize and typed == Typed() else self._bytes_of(typed, job)
