@@ -1,12 +1,14 @@
 """The settings: one table feeds the code, the docs and the tests.
 
-A value we do not accept is an error that names it, and so is an unknown MCP_BG_ name: a typo must not
-become a silent default. An empty value counts as unset, as in the reference.
+A value we do not accept is an error that names it. An unknown MCP_BG_ name is told and passed over: it may be of a
+newer version, which must not stop an older server; but what reads almost as the allow-list is an error too, for
+without one everything may run. An empty value counts as unset, as in the reference.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import translate
 from typing import TypeVar
 
 from bgjob.errors import BadSetting, InvalidArgument
@@ -15,6 +17,7 @@ from bgjob.patterns import WholePattern, compile_whole
 Number = TypeVar("Number", int, float)
 
 PREFIX = "MCP_BG_"
+ALLOW_LIST = "MCP_BG_ALLOWED_COMMANDS"
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 DAY_S = 86_400
 TEN_YEARS_S = 10 * 365 * DAY_S
@@ -37,6 +40,7 @@ class Settings:
     max_store_bytes: int | None
     news: bool
     on_event: str | None
+    hidden_variables: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -51,15 +55,30 @@ class Setting:
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:
-    for variable in sorted(own_variables(environ)):
-        _check_known(variable, environ[variable])
+    for variable in _unknown(environ):
+        _check_no_allow_list(variable, environ[variable])
     values = {row.field: _value(row, environ.get(row.variable) or row.default) for row in SETTINGS}
     return Settings(**values)  # type: ignore[arg-type]  # a test holds the table to the fields
+
+
+def unknown_settings(environ: Mapping[str, str]) -> list[str]:
+    """A sentence about each setting that this version does not know."""
+    return [
+        f"{_printable(name)} is not a setting of this version of bgjob: it has no effect ({_advice(name)})"
+        for name in _unknown(environ)
+    ]
 
 
 def own_variables(environ: Mapping[str, str]) -> frozenset[str]:
     """The server's own settings in this environment, which a job must not inherit."""
     return frozenset(name for name in environ if name.startswith(PREFIX))
+
+
+def for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """What of this environment a job inherits."""
+    own = own_variables(environ)
+    is_hidden = re.compile("|".join(map(translate, settings.hidden_variables)) or r"(?!)").match
+    return {name: value for name, value in environ.items() if name not in own and not is_hidden(name)}
 
 
 def settings_as_markdown() -> str:
@@ -84,18 +103,32 @@ def _value(row: Setting, text: str) -> object:
         raise BadSetting(row.variable, text, "; ".join(filter(None, (row.accepted, str(problem))))) from None
 
 
-def _check_known(variable: str, value: str) -> None:
+def _unknown(environ: Mapping[str, str]) -> list[str]:
+    known = {row.variable for row in SETTINGS}
+    return sorted(name for name in own_variables(environ) - known if environ[name])
+
+
+def _check_no_allow_list(variable: str, value: str) -> None:
+    if _closest(variable.upper(), [ALLOW_LIST], alike=0.85):
+        raise BadSetting(_printable(variable), value, f"a known name ({_advice(variable)})")
+
+
+def _advice(variable: str) -> str:
     known = [row.variable for row in SETTINGS]
-    if value and variable not in known:
-        raise BadSetting(variable, value, f"a known name ({_advice(variable, known)})")
+    close = _closest(variable.upper(), known)
+    return f"did you mean {close}?" if close else f"known are {', '.join(known)}"
 
 
-def _advice(variable: str, known: list[str]) -> str:
+def _closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
     from difflib import get_close_matches  # only a typo pays for it
 
     names = [name.removeprefix(PREFIX) for name in known]
-    close = get_close_matches(variable.removeprefix(PREFIX), names, n=1)
-    return f"did you mean {PREFIX}{close[0]}?" if close else f"one of {', '.join(known)}"
+    close = get_close_matches(variable.removeprefix(PREFIX), names, n=1, cutoff=alike)
+    return f"{PREFIX}{close[0]}" if close else None
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else repr(name)
 
 
 # Only ASCII digits, and few enough that nothing overflows: no sign, exponent, underscore, nan or inf.
@@ -142,6 +175,13 @@ def _command(text: str) -> str | None:
     if text and (not text.strip() or "\0" in text):
         raise ValueError
     return text or None
+
+
+def _globs(text: str) -> tuple[str, ...]:
+    globs = tuple(filter(None, (piece.strip() for piece in text.split(","))))
+    if not globs or any(set("= \t\n\0") & set(glob) for glob in globs):
+        raise ValueError
+    return () if globs == ("none",) else globs
 
 
 def _groups(text: str) -> Mapping[str, int]:
@@ -263,7 +303,7 @@ SETTINGS = (
         "where jobs run",
     ),
     Setting(
-        "MCP_BG_ALLOWED_COMMANDS",
+        ALLOW_LIST,
         "allowed_commands",
         "",
         lambda text: _patterns(text) if text else (),
@@ -344,5 +384,13 @@ SETTINGS = (
         _command,
         'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
         "run for each event of the jobs that this server starts, the event as JSON on its stdin",
+    ),
+    Setting(
+        "MCP_BG_HIDDEN_VARIABLES",
+        "hidden_variables",
+        "CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        _globs,
+        "names of environment variables with commas between them, `*` and `?` in them stand for others; or none",
+        "what the client gives its servers and jobs do not inherit: a key to its own session; `env` can still set them",
     ),
 )

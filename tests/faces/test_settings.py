@@ -3,16 +3,18 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Look
 from bgjob.config import SETTINGS
-from tests.conftest import Server, ToolError, end_all_jobs
+from tests.conftest import Server, StartServer, ToolError, end_all_jobs
 from tests.faces.raw_client import SERVE
 
 Ended = Callable[[str], Look]
@@ -33,11 +35,12 @@ BAD_VALUES = {
     "MCP_BG_NEWS": "sometimes",
     "MCP_BG_ON_EVENT": "  ",
     "MCP_BG_MAX_STORE_SIZE": "1023KB",
-    "MCP_BG_MAX_JBOS": "5",
+    "MCP_BG_HIDDEN_VARIABLES": "A=B",
+    "MCP_BG_ALLOWED_COMMAND": "^git ",
 }
 ACCEPTED = {row.variable: row.accepted for row in SETTINGS} | {
     "MCP_BG_WORKING_DIR": "a directory that exists",
-    "MCP_BG_MAX_JBOS": "did you mean MCP_BG_MAX_JOBS?",
+    "MCP_BG_ALLOWED_COMMAND": "MCP_BG_ALLOWED_COMMANDS",
 }
 
 
@@ -74,6 +77,65 @@ class TestABadValue:
 
     def test_is_tried_for_every_setting(self) -> None:
         assert {row.variable for row in SETTINGS} < BAD_VALUES.keys()
+
+    def test_of_a_misspelt_allow_list_too_for_without_one_everything_may_run(
+        self, refusals: dict[str, subprocess.CompletedProcess[str]]
+    ) -> None:
+        assert "did you mean MCP_BG_ALLOWED_COMMANDS?" in refusals["MCP_BG_ALLOWED_COMMAND"].stderr
+
+
+class TestAnUnknownSetting:
+    """Perhaps of a newer version, perhaps misspelt."""
+
+    SETTINGS: ClassVar = {
+        "MCP_BG_MAX_JBOS": "5",
+        "MCP_BG_OF_NEXT_YEAR": "on",
+        "MCP_BG_\x1b[2J": "x",
+        "MCP_BG_EMPTY": "",
+    }
+
+    @pytest.mark.parametrize("arguments", [["mcp"], ["ps"]])
+    def test_is_a_warning_of_one_line_and_stops_nobody(self, home: Path, arguments: list[str]) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "bgjob", *arguments],
+            env={**os.environ, "BGJOB_HOME": str(home), **self.SETTINGS},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0
+        escape, misspelt, newer = sorted(done.stderr.splitlines())
+        assert escape.isprintable()
+        assert "MCP_BG_MAX_JBOS is not a setting of this version" in misspelt
+        assert "did you mean MCP_BG_MAX_JOBS?" in misspelt
+        assert "MCP_BG_OF_NEXT_YEAR is not a setting of this version" in newer
+
+
+class TestTheVariablesOfTheClient:
+    def test_are_not_handed_to_jobs_unless_the_caller_gives_them(self, start_server: StartServer) -> None:
+        server = start_server(
+            CLAUDE_CODE_MESSAGING_SOCKET="/tmp/inbox", CLAUDE_CODE_MESSAGING_TOKEN="secret", CLAUDECODE="1"
+        )
+        seen = server.call("execute_command", command="env", wait_s=30)["stdout"].splitlines()
+        assert "CLAUDECODE=1" in seen
+        assert not [line for line in seen if line.startswith("CLAUDE_CODE_MESSAGING_")]
+        given = server.call(
+            "execute_command", command="env", wait_s=30, env={"CLAUDE_CODE_MESSAGING_TOKEN": "mine"}
+        )
+        assert "CLAUDE_CODE_MESSAGING_TOKEN=mine" in given["stdout"].splitlines()
+
+    def test_are_those_of_the_setting(self, start_server: StartServer) -> None:
+        server = start_server(
+            MCP_BG_HIDDEN_VARIABLES="SECRET_*, ONE",
+            SECRET_A="a",
+            ONE="1",
+            ONES="2",
+            CLAUDE_CODE_MESSAGING_TOKEN="b",
+        )
+        seen = server.call("execute_command", command="env", wait_s=30)["stdout"].splitlines()
+        assert {"ONES=2", "CLAUDE_CODE_MESSAGING_TOKEN=b"} <= {*seen}
+        assert not {"SECRET_A=a", "ONE=1"} & {*seen}
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,15 @@ import re
 
 import pytest
 
-from bgjob.config import SETTINGS, Settings, own_variables, settings_as_markdown, settings_from
+from bgjob.config import (
+    SETTINGS,
+    Settings,
+    for_jobs,
+    own_variables,
+    settings_as_markdown,
+    settings_from,
+    unknown_settings,
+)
 from bgjob.errors import BadSetting
 
 VALUES = [
@@ -36,6 +44,8 @@ VALUES = [
     ("MCP_BG_NEWS", "off", False),
     ("MCP_BG_NEWS", " ON ", True),
     ("MCP_BG_ON_EVENT", "curl -d @- localhost", "curl -d @- localhost"),
+    ("MCP_BG_HIDDEN_VARIABLES", " A*, B ,", ("A*", "B")),
+    ("MCP_BG_HIDDEN_VARIABLES", "none", ()),
 ]
 
 NOT_NUMBERS = [
@@ -56,7 +66,9 @@ NOT_NUMBERS = [
     "\xa05",
 ]
 NUMERIC = [
-    row.variable for row in SETTINGS if row.field not in ("working_dir", "allowed_commands", "on_event")
+    row.variable
+    for row in SETTINGS
+    if row.field not in ("working_dir", "allowed_commands", "on_event", "hidden_variables")
 ]
 
 BAD_VALUES = [
@@ -65,6 +77,9 @@ BAD_VALUES = [
     ("MCP_BG_NEWS", "yes"),
     ("MCP_BG_ON_EVENT", "  "),
     ("MCP_BG_ON_EVENT", "a\0b"),
+    ("MCP_BG_HIDDEN_VARIABLES", " , "),
+    ("MCP_BG_HIDDEN_VARIABLES", "A=1"),
+    ("MCP_BG_HIDDEN_VARIABLES", "A B"),
     ("MCP_BG_MAX_JOBS", "0"),
     ("MCP_BG_MAX_JOBS", "1001"),
     ("MCP_BG_MAX_JOBS", "2.5"),
@@ -132,6 +147,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         max_store_bytes=None,
         news=True,
         on_event=None,
+        hidden_variables=("CLAUDE_CODE_MESSAGING_*", "CLAUDE_CODE_SESSION_ACCESS_TOKEN"),
     )
 
 
@@ -191,18 +207,49 @@ def test_what_re2_has_not_is_an_error_that_says_so(text: str, advice: str) -> No
     ("name", "advice"),
     [
         ("MCP_BG_MAX_JOB", "did you mean MCP_BG_MAX_JOBS?"),
-        ("MCP_BG_ALLOWED_COMMAND", "did you mean MCP_BG_ALLOWED_COMMANDS?"),
         ("MCP_BG_MAX_OUTPUT", "did you mean MCP_BG_MAX_OUTPUT_SIZE?"),
-        ("MCP_BG_", "one of MCP_BG_MAX_JOBS, "),
+        ("MCP_BG_", "known are MCP_BG_MAX_JOBS, "),
     ],
 )
-def test_a_misspelt_name_is_an_error_that_names_the_closest(name: str, advice: str) -> None:
-    with pytest.raises(BadSetting, match=re.escape(advice)):
-        settings_from({name: "5"})
+def test_an_unknown_name_is_told_with_the_closest_and_changes_nothing(name: str, advice: str) -> None:
+    (warning,) = unknown_settings({name: "5"})
+    assert warning.startswith(f"{name} is not a setting of this version of bgjob")
+    assert advice in warning
+    assert settings_from({name: "5"}) == settings_from({})
 
 
-def test_a_misspelt_name_without_a_value_is_ignored() -> None:
-    assert settings_from({"MCP_BG_MAX_JOB": ""}) == settings_from({})
+def test_an_unknown_name_without_a_value_is_passed_over() -> None:
+    assert unknown_settings({"MCP_BG_MAX_JOB": "", "PATH": "/bin"}) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["MCP_BG_ALLOWED_COMMAND", "MCP_BG_ALLOW_COMMANDS", "MCP_BG_ALOWED_COMMANDS", "MCP_BG_allowed_commands"],
+)
+def test_what_reads_almost_as_the_allow_list_is_an_error(name: str) -> None:
+    with pytest.raises(BadSetting, match="did you mean MCP_BG_ALLOWED_COMMANDS"):
+        settings_from({name: "^git "})
+
+
+@pytest.mark.parametrize("name", ["MCP_BG_DENIED_COMMANDS", "MCP_BG_ALLOWED_DIRECTORIES", "MCP_BG_COMMANDS"])
+def test_what_only_resembles_it_is_none(name: str) -> None:
+    settings_from({name: "^git "})
+
+
+def test_a_job_gets_neither_our_settings_nor_what_is_hidden() -> None:
+    environ = {
+        "PATH": "/bin",
+        "MCP_BG_HIDDEN_VARIABLES": "A*, B?",
+        "A": "",
+        "AB": "",
+        "B": "",
+        "BC": "",
+        "a": "",
+    }
+    assert for_jobs(environ, settings_from(environ)).keys() == {"PATH", "B", "a"}
+    assert for_jobs(environ, settings_from({"MCP_BG_HIDDEN_VARIABLES": "none"})).keys() == {
+        *environ.keys() - {"MCP_BG_HIDDEN_VARIABLES"}
+    }
 
 
 def test_the_servers_own_variables_are_told_from_the_users() -> None:

@@ -28,7 +28,7 @@ from bgjob.api.search import Searching
 from bgjob.api.steer import Typed
 from bgjob.api.wait import Cancellation, Mode
 from bgjob.api.watch import Conditions
-from bgjob.config import settings_from
+from bgjob.config import settings_from, unknown_settings
 from bgjob.errors import BadSetting, InvalidArgument
 from bgjob.spawn import Spawner
 from bgjob.store import Store
@@ -69,10 +69,20 @@ class Jobs(Executing, Searching, Telling):
 def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
     """The door to the store that this environment names. `many`: worth having a zygote for."""
     settings = settings_from(environ)
+    _warn_of(unknown_settings(environ))
     if not os.path.isdir(settings.working_dir):
         raise BadSetting("MCP_BG_WORKING_DIR", settings.working_dir, "a directory that exists")
     _check_limits(settings.limits)
     return Jobs(Store(home_from(environ)), settings, environ, Spawner(zygote=many))
+
+
+def _warn_of(problems: list[str]) -> None:
+    """On stderr, in the way of the face that has set up logging, or plainly."""
+    if problems:
+        import logging  # most starts have nothing to say
+
+        for problem in problems:
+            logging.getLogger(__name__).warning("%s", problem)
 
 
 def _check_limits(limits: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bgjob import lookout, processes, queue_dir, retention
-from bgjob.config import Settings, own_variables
+from bgjob.config import Settings, for_jobs
 from bgjob.errors import NotSteerable
 from bgjob.job import Ended, Job, Lost, Running
 from bgjob.log_reader import LogReader, Rotated
@@ -24,8 +24,7 @@ class Door:
         self._store, self._settings, self._spawner = store, settings, spawner
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        own = own_variables(environ)
-        self._environment = {name: value for name, value in environ.items() if name not in own}
+        self._environment = for_jobs(environ, settings)
 
     def close(self) -> None:
         self._spawner.close()
