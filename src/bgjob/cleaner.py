@@ -41,23 +41,24 @@ _STEP = re.compile(
 )
 _LINE_END = re.compile(r"\r(?<!\r\r)\r*+\n")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(rf"{_CONTROL.pattern}++")
 _NOTE_LINE = re.compile(rf"^({re.escape(NOTE)}{_TEXT}\n?)", re.MULTILINE)
 
-_EMOJI = "\u2100-\u2bff\U0001f000-\U0001faff"
-_KEYCAP = "#*0-9©®‼⁉〰〽㊗㊙"
+EMOJI = "\u2100-\u2bff\U0001f000-\U0001faff"
+KEYCAP = "#*0-9©®‼⁉〰〽㊗㊙"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_UNSEEN = (
+UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     f"\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff{_SELECTORS}"
 )
 _OF_EMOJI = (  # what may follow a character that stays, with the character
-    f"(?<=[{_EMOJI}{_KEYCAP}][\ufe0e\ufe0f])(?![{_UNSEEN}])|(?<=[{_EMOJI}]\ufe0f)\u200d[{_EMOJI}]"
-    f"|(?<=[{_EMOJI}]\u200d)[{_EMOJI}]|(?<=[{_EMOJI}]\ufe0f\u200d)[{_EMOJI}]"
+    f"(?<=[{EMOJI}{KEYCAP}][\ufe0e\ufe0f])(?![{UNSEEN}])|(?<=[{EMOJI}]\ufe0f)\u200d[{EMOJI}]"
+    f"|(?<=[{EMOJI}]\u200d)[{EMOJI}]|(?<=[{EMOJI}]\ufe0f\u200d)[{EMOJI}]"
 )
 _HARMLESS = re.compile(  # alone: a choice of glyph, a byte order mark
-    f"[{_SELECTORS}\ufeff](?<![{_UNSEEN}]{{2}})(?![{_UNSEEN}])(?!{_OF_EMOJI})"
+    f"[{_SELECTORS}\ufeff](?<![{UNSEEN}]{{2}})(?![{UNSEEN}])(?!{_OF_EMOJI})"
 )
-_HIDDEN = re.compile(f"[{_UNSEEN}](?!{_OF_EMOJI})[{_UNSEEN}]*+")
+_HIDDEN = re.compile(f"[{UNSEEN}](?!{_OF_EMOJI})[{UNSEEN}]*+")
 
 
 def clean(text: str) -> str:
@@ -67,6 +68,23 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", _HARMLESS.sub("", text))
     return _folded(text)
+
+
+def without_hidden(text: str) -> str:
+    """A text that is not output, as it stands: controls but \n and \t, and what else cannot be seen, become U+FFFD.
+
+    No sequence of it is obeyed: a command or a path would not be shown as it is.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isascii() else _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def first_hidden(text: str) -> int | None:
+    """Where in a text is something that without_hidden replaces."""
+    found = [match.start() for match in (_CONTROLS.search(text), _HIDDEN.search(text)) if match]
+    return min(found, default=None)
 
 
 def _folded(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
+from bgjob.cleaner import first_hidden
 from bgjob.config import Settings
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached, NotAllowed
 from bgjob.job import MOST_COLS, MOST_ROWS, Job, NeverStarted, Queued, Running, Spec
@@ -21,6 +22,9 @@ from bgjob.spawn import Handover, packed
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
+BLANKS = {
+    ord(letter): "\r" for letter in "\n\t"
+}  # elsewhere these can be seen; in a name they are controls too
 MOST_WATCHES = 20
 MANY_WITHIN_S = 0.03
 
@@ -210,8 +214,16 @@ def check_may_steer(settings: Settings, job: Job) -> None:
 
 
 def _check_name(name: str | None) -> None:
-    if name is not None and not 0 < len(name) <= NAME_MAX_CHARACTERS:
+    if name is None:
+        return
+    if not 0 < len(name) <= NAME_MAX_CHARACTERS:
         raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
+    unseen = first_hidden(name.translate(BLANKS))
+    if unseen is not None:
+        raise InvalidArgument(
+            f"name has U+{ord(name[unseen]):04X} at position {unseen}, which cannot be seen. Accepted: one line of "
+            "text without control, bidi or zero-width characters."
+        )
 
 
 def _check_timeout(timeout_s: float | None) -> None:

@@ -14,6 +14,7 @@ from bgjob.job import Queued, Running
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.log_search import search
+from bgjob.output_text import plain_line
 from bgjob.patterns import Pattern
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
@@ -77,7 +78,7 @@ class Watch:
         result = search(
             log, pattern, streams=streams, since=self._scanned, limit=1, newest_first=False, count=False
         )
-        return [(match.offset, Met(word, match.line.decode("utf-8", "replace"))) for match in result.matches]
+        return [(match.offset, Met(word, plain_line(match.line))) for match in result.matches]
 
     def _begin_of_unfinished_lines(self, log: LogReader) -> int:
         """Such a line is looked at again with what comes."""

@@ -45,25 +45,27 @@ from bgjob.job import (
     status_word,
 )
 from bgjob.mcp.schema import UNLISTED
+from bgjob.mcp.toolbox import OUTPUT
 
 RUNS_SHOWN = 10
 # a field that few answers have is not in the schema, which every caller pays for
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
+Interleaved = Annotated[str | None, Rare, OUTPUT]
 Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    stdout: str
-    stderr: str
+    stdout: Annotated[str, OUTPUT]
+    stderr: Annotated[str, OUTPUT]
     cursor: str
     stdout_left_out_bytes: Count = None
     stderr_left_out_bytes: Count = None
     stdout_dropped_bytes: Count = None
     stderr_dropped_bytes: Count = None
-    interleaved: Text = None
+    interleaved: Interleaved = None
     screen: Text = None
     cursor_row: Count = None
     cursor_column: Count = None
@@ -95,14 +97,14 @@ class Started:
     limit: Text = None
     exit_code: int | None = None
     signal: Text = None
-    stdout: str | None = None
-    stderr: str | None = None
+    stdout: Annotated[str | None, OUTPUT] = None
+    stderr: Annotated[str | None, OUTPUT] = None
     cursor: str | None = None
     stdout_left_out_bytes: Count = None
     stderr_left_out_bytes: Count = None
     stdout_dropped_bytes: Count = None
     stderr_dropped_bytes: Count = None
-    interleaved: Text = None
+    interleaved: Interleaved = None
     hint: Text = None
 
     @classmethod

@@ -13,9 +13,9 @@ def telling(news: News | None) -> Annotate | None:
     if news is None:
         return None
 
-    def annotate(given: Mapping[str, Any], answer: dict[str, Any]) -> None:
-        if line := news.line(set(_ends(given, answer))):
-            answer["news"] = line
+    def annotate(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, str]:
+        line = news.line(set(_ends(given, answer)))
+        return {"news": line} if line else {}
 
     return annotate
 

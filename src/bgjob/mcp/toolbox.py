@@ -7,7 +7,7 @@
 
 The first parameter is the door, the others are what the caller may give. All that the client sees is derived
 from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a
-model can act on.
+model can act on. No text of theirs hides anything: only a field that is marked OUTPUT goes out as it came.
 """
 
 import inspect
@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import anyio
@@ -28,6 +28,7 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnn
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from bgjob.api import Cancellation
+from bgjob.cleaner import without_hidden
 from bgjob.errors import BgjobError
 from bgjob.mcp.schema import compact, complaints, shown
 
@@ -43,8 +44,11 @@ THREADS = 1000
 ERROR_END_CHARACTERS = 1000
 CALLER, OPTIONS = "caller", "options"
 
-Annotate = Callable[[Mapping[str, Any], dict[str, Any]], None]
-"""Adds to an answer what is not of the tool; it is given the arguments of the call and the answer."""
+OUTPUT = "output"
+"""Marks a field with a job's output: that has been cleaned, or the caller wants it raw."""
+
+Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
+"""What to add to an answer that is not of the tool; it is given the arguments of the call and the answer."""
 Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
 
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -63,7 +67,7 @@ class Caller:
         def tell(passed_s: float, message: str) -> None:
             if self._progress:
                 with suppress(RuntimeError, CancelledError):  # it has given up
-                    anyio.from_thread.run(self._progress, passed_s, total_s, message)
+                    anyio.from_thread.run(self._progress, passed_s, total_s, without_hidden(message))
 
         return tell
 
@@ -97,9 +101,7 @@ class Entry(Generic[Door]):
         try:
             who = {CALLER: caller} if self.wants_caller else {}
             answer = plain(self.function(door, **vars(arguments), **who))
-            if annotate:
-                annotate(given, answer)
-            return success(answer)
+            return success(answer | plain(annotate(given, answer)) if annotate else answer)
         except BgjobError as problem:
             return failure(str(problem))
         except Exception:
@@ -169,7 +171,8 @@ class Toolbox(Generic[Door]):
         entry = self.entries.get(name)
         if entry is None:
             raise MCPError(
-                INVALID_PARAMS, f"Unknown tool: {shown(name)}. There are: {', '.join(self.entries)}"
+                INVALID_PARAMS,
+                f"Unknown tool: {without_hidden(shown(name))}. There are: {', '.join(self.entries)}",
             )
         if not entry.blocks:
             return entry.answer(door, given, annotate=annotate)
@@ -198,12 +201,24 @@ def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def plain(answer: Any) -> Any:
-    """Dataclasses as dicts, without the keys that have nothing to say."""
-    if is_dataclass(answer):
-        return {key: plain(value) for key, value in vars(answer).items() if value is not None}
-    if isinstance(answer, list):
+    """Dataclasses as dicts, without the keys that have nothing to say; texts without what they hide."""
+    if isinstance(answer, str):
+        return without_hidden(_sendable(answer))
+    if is_dataclass(answer) and not isinstance(answer, type):
+        output = _output_fields(type(answer))
+        fields = vars(answer).items()
+        return {key: value if key in output else plain(value) for key, value in fields if value is not None}
+    if isinstance(answer, Mapping):
+        return {plain(str(key)): plain(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
         return [plain(item) for item in answer]
     return answer
+
+
+@cache
+def _output_fields(answer: type) -> frozenset[str]:
+    hints = get_type_hints(answer, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if OUTPUT in getattr(hint, "__metadata__", ()))
 
 
 def success(answer: dict[str, Any]) -> CallToolResult:
@@ -215,7 +230,7 @@ def success(answer: dict[str, Any]) -> CallToolResult:
 
 
 def failure(message: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=_sendable(_short(message)))], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=plain(_short(message)))], is_error=True)
 
 
 def _short(message: str) -> str:
