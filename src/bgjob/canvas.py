@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from bgjob.job import MOST_COLS, MOST_ROWS
-
+MOST_ROWS, MOST_COLS = 500, 1000  # of a terminal: a larger one would not be drawn
 LONGEST_CELL = 8  # code points: a letter and its accents
 
 # pyte's numbers: a private mode is shifted by five

@@ -11,7 +11,6 @@ StatusWord = Literal["running", "completed", "failed", "killed"]
 CauseWord = Literal[
     "exited", "signaled", "killed", "timed_out", "out_of_memory", "over_limit", "never_started", "lost"
 ]
-MOST_ROWS, MOST_COLS = 500, 1000  # of a terminal
 LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silence"]
 """The limits that end a job; one more, open files, only makes its calls fail."""
 

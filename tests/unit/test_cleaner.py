@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bgjob.cleaner import REACH_LINES, WIDTH, clean
+from bgjob.cleaner import REACH_LINES, WIDTH, clean, first_hidden, without_hidden
 
 ESCAPES = {
     "ls colours": ("\x1b[0m\x1b[01;34msrc\x1b[0m  \x1b[01;32mrun.sh\x1b[0m\n", "src  run.sh\n"),
@@ -378,3 +378,30 @@ def test_ten_times_the_text_costs_about_ten_times_as_much(piece: str) -> None:
 )
 def test_one_huge_piece_costs_no_more(text: str) -> None:
     assert cost_ns(text) < 2_000_000_000  # a quadratic step would take minutes
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("npm test\n\tnext", "npm test\n\tnext"),
+        ("ünï 漢字 a\u00a0b", "ünï 漢字 a\u00a0b"),
+        ("👩\u200d💻 ☁\ufe0f", "👩\u200d💻 ☁\ufe0f"),
+        ("echo \x1b[31mred\x1b[0m", "echo \ufffd[31mred\ufffd[0m"),
+        ("good\x08\x08\x08\x08evil\r\n", "good\ufffdevil\ufffd\n"),
+        ("a\u202eb\u200b\u200cc", "a\ufffdb\ufffdc"),
+        ("rm fo\ufe00o", "rm fo\ufffdo"),
+        ("\U000e0041\U000e0042", "\ufffd"),
+        ("caf\udce9", "caf\ufffd"),
+    ],
+)
+def test_what_is_no_output_is_shown_as_it_stands(text: str, shown: str) -> None:
+    assert without_hidden(text) == without_hidden(shown) == shown
+    assert (first_hidden(text) is None) == (text == shown)
+
+
+@given(st.text())
+def test_nothing_hidden_is_left_and_the_first_of_it_is_found(text: str) -> None:
+    shown, first = without_hidden(text), first_hidden(text)
+    assert first_hidden(shown) is None
+    assert len(shown) <= len(text)
+    assert text[:first] == shown[:first]
