@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-MOST_ROWS, MOST_COLS = 500, 1000  # of a terminal: a larger one would not be drawn
+from bgjob.terminal_size import drawable
+
 LONGEST_CELL = 8  # code points: a letter and its accents
 
 # pyte's numbers: a private mode is shifted by five
@@ -440,8 +441,3 @@ class _Cells(dict[str, Any]):
 
 def _within(position: int, size: int) -> int:
     return max(0, min(position, size - 1))
-
-
-def drawable(rows: int, columns: int) -> tuple[int, int]:
-    """This size, or what is drawn of it."""
-    return max(1, min(rows, MOST_ROWS)), max(1, min(columns, MOST_COLS))

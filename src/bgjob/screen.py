@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bgjob.canvas import Screen, drawable
+from bgjob.canvas import Screen
 from bgjob.terminal import Size, Terminal
+from bgjob.terminal_size import drawable
 
 REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
 SCROLLED_ROWS = 2_500_000  # where every few characters are a line, and each moves all rows: the same time

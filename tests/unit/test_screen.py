@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from wcwidth import wcwidth
 
 from bgjob import terminal
-from bgjob.canvas import MOST_COLS, MOST_ROWS, Screen
+from bgjob.canvas import Screen
 from bgjob.keys import keys_to_bytes
 from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
 from bgjob.terminal import Terminal
+from bgjob.terminal_size import MOST_COLS, MOST_ROWS
 
 ROWS, COLUMNS = 24, 80
 CLEAR = b"\x1b[H\x1b[2J"

@@ -11,7 +11,6 @@ from typing import Any, TypedDict, Unpack
 
 from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
-from bgjob.canvas import MOST_COLS, MOST_ROWS
 from bgjob.cleaner import first_hidden
 from bgjob.config import Settings
 from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached, NotAllowed
@@ -19,6 +18,7 @@ from bgjob.job import Job, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
 from bgjob.spawn import Handover, packed
+from bgjob.terminal_size import MOST_COLS, MOST_ROWS
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
