@@ -34,6 +34,8 @@ class Spec:
     pty: bool = False
     rows: int = 24
     cols: int = 80
+    restricted: bool = False
+    """A server with an allow-list started it: its pagers and editors run no commands."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """memory_bytes, cpu_s, processes, open_files, file_bytes, silence_s: those that were given."""
     on_output_limit: Literal["drop_oldest", "stop"] = "drop_oldest"
@@ -45,8 +47,6 @@ class Spec:
     group: str | None = None
     on_event: str | None = None
     """A shell command that is run for each of its events."""
-    restricted: bool = False
-    """A server with an allow-list started it: its pagers and editors run no commands."""
 
 
 class UnreadableSpec(Spec):

@@ -189,6 +189,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "pty": _is_flag,
     "rows": _is_length,
     "cols": _is_length,
+    "restricted": _is_flag,
     "limits": _are_limits,
     "on_output_limit": _one_of("drop_oldest", "stop"),
     "watch": _are_texts,
@@ -206,7 +207,6 @@ SPEC_RULES: Mapping[str, Rule] = {
     ),
     "group": _or_none(_is_text),
     "on_event": _or_none(_is_text),
-    "restricted": _is_flag,
 }
 MAY_LACK = frozenset(
     field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)

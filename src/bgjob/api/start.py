@@ -116,6 +116,7 @@ class Starting(Looking):
             pty=options.get("pty", False),
             rows=rows,
             cols=cols,
+            restricted=bool(self._settings.allowed_commands),
             limits=terms.limits_of(given),
             on_output_limit=given.get("on_output", "drop_oldest"),
             watch=_checked_watch(options.get("watch")),
@@ -123,7 +124,6 @@ class Starting(Looking):
             queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
             group=self._checked_group(given.get("group")),
             on_event=self._settings.on_event,
-            restricted=bool(self._settings.allowed_commands),
         )
 
     def _queue(self, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
