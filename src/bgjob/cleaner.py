@@ -49,7 +49,7 @@ KEYCAP = "#*0-9©®‼⁉〰〽㊗㊙"
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    f"\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff{_SELECTORS}"
+    f"\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff{_SELECTORS}"
 )
 _OF_EMOJI = (  # what may follow a character that stays, with the character
     f"(?<=[{EMOJI}{KEYCAP}][\ufe0e\ufe0f])(?![{UNSEEN}])|(?<=[{EMOJI}]\ufe0f)\u200d[{EMOJI}]"

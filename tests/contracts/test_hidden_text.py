@@ -9,6 +9,7 @@ import json
 import shlex
 import unicodedata
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from mcp_types import TextContent
 from bgjob import event_log
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
+from bgjob.mcp import answers
+from bgjob.mcp.toolbox import _output_fields
 from bgjob.mcp.tools import TOOLS
 from tests.conftest import Server, ToolError, end_all_jobs
 from tests.faces.escapes import ESCAPES, as_text
@@ -130,6 +133,12 @@ def place_named(tmp_path: Path, escapes: dict[str, bytes]) -> Path:
 
 def test_the_reader_finds_each_kind() -> None:
     assert [kind for kind, escape in ESCAPES.items() if not list(hidden(as_text(escape)))] == []
+
+
+def test_only_output_goes_out_as_it_came() -> None:
+    """And that is cleaned before, unless it is asked for raw."""
+    kinds = [kind for kind in vars(answers).values() if is_dataclass(kind) and isinstance(kind, type)]
+    assert {name for kind in kinds for name in _output_fields(kind)} == {"stdout", "stderr", "interleaved"}
 
 
 @pytest.mark.parametrize("pty", [False, True])

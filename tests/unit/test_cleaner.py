@@ -399,6 +399,20 @@ def test_what_is_no_output_is_shown_as_it_stands(text: str, shown: str) -> None:
     assert (first_hidden(text) is None) == (text == shown)
 
 
+# Unicode's Default_Ignorable_Code_Point, and what ends a line or orders it
+IGNORABLE = (
+    "00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 2028-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFFB "
+    "1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"
+)
+
+
+def test_all_that_unicode_lets_a_reader_ignore_is_hidden() -> None:
+    ranges = [[int(end, 16) for end in each.split("-")] for each in IGNORABLE.split()]
+    letters = [chr(code) for first, *last in ranges for code in range(first, (last or [first])[0] + 1)]
+    assert [letter for letter in letters if without_hidden(f"a{letter}b") != "a\ufffdb"] == []
+    assert [letter for letter in letters if clean(f"a{letter}{letter}b") != "a\ufffdb"] == []
+
+
 @given(st.text())
 def test_nothing_hidden_is_left_and_the_first_of_it_is_found(text: str) -> None:
     shown, first = without_hidden(text), first_hidden(text)
