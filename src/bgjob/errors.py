@@ -3,6 +3,7 @@
     BgjobError
     ├── InvalidCommand      the command is empty, malformed or refused by the policy
     ├── InvalidArgument     another argument is not acceptable
+    ├── WorkingDirectoryGone  where we are was deleted, and the job was to run there
     ├── CannotStart         the machine has no room for another job: disk, memory, processes
     ├── JobLimitReached     no free slot
     ├── StoreFull           the running jobs alone take more room than the store may have
@@ -15,14 +16,17 @@
     ├── StoreUnusable       the job store cannot be used safely
     └── BadSetting          an environment variable has a value we do not accept
 
-A message says what was wrong and what to do next; faces show it as it is.
+A message says what was wrong and what to do next, in the words of the tools. The latter is also kept apart, as
+`advice`: a face whose users know other words gives its own.
 """
 
 import errno
 
 
 class BgjobError(Exception):
-    pass
+    def __init__(self, what: str, advice: str = "") -> None:
+        self.what, self.advice = what, advice
+        super().__init__(f"{what} {advice}" if advice else what)
 
 
 class InvalidCommand(BgjobError):
@@ -31,7 +35,19 @@ class InvalidCommand(BgjobError):
 
 
 class InvalidArgument(BgjobError):
-    pass
+    """`argument`: its name, where the message begins with it."""
+
+    def __init__(self, what: str, advice: str = "", *, argument: str = "") -> None:
+        super().__init__(argument + what, advice)
+        self.argument, self.problem = argument, what
+
+
+class WorkingDirectoryGone(BgjobError):
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"The working directory {path!r} was deleted. Nothing was run.",
+            "Pass an absolute cwd, or have the server started again in a directory that exists.",
+        )
 
 
 class CannotStart(BgjobError):
@@ -46,9 +62,9 @@ class JobLimitReached(BgjobError):
     def __init__(self, limit: int, group: str | None = None) -> None:
         where = f" in group {group}" if group else ""
         super().__init__(
-            f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached{where}. "
+            f"Job limit reached: Maximum concurrent jobs limit ({limit}) reached{where}.",
             "Pass queue=true to have it start when a job ends, or kill_job one; "
-            "list_jobs with status=running shows them."
+            "list_jobs with status=running shows them.",
         )
 
 
@@ -56,28 +72,29 @@ class StoreFull(BgjobError):
     def __init__(self, running_bytes: int, cap_bytes: int) -> None:
         super().__init__(
             f"The job store is full: the jobs that run now take {running_bytes} bytes on disk, and all jobs together "
-            f"may take {cap_bytes} (MCP_BG_MAX_STORE_SIZE). Nothing was run. Wait for a job to end or kill_job one; "
-            "list_jobs with status=running shows them."
+            f"may take {cap_bytes} (MCP_BG_MAX_STORE_SIZE). Nothing was run.",
+            "Wait for a job to end or kill_job one; list_jobs with status=running shows them.",
         )
 
 
 class JobNotFound(BgjobError):
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
-        super().__init__(f"Job {_short(job_id)} not found. list_jobs shows the ids that exist.")
+        super().__init__(f"Job {_short(job_id)} not found.", "list_jobs shows the ids that exist.")
 
 
 class AlreadyRunning(BgjobError):
     def __init__(self, name: str, job_id: str) -> None:
         super().__init__(
-            f"A job named {_short(name)!r} is running already: {job_id}. Use it, or pass if_running=restart or new."
+            f"A job named {_short(name)!r} is running already: {job_id}.",
+            "Use it, or pass if_running=restart or new.",
         )
 
 
 class NotRunning(BgjobError):
     def __init__(self, job_id: str) -> None:
         super().__init__(
-            f"Job {job_id} is not running and cannot accept input. get_job_status tells how it stands."
+            f"Job {job_id} is not running and cannot accept input.", "get_job_status tells how it stands."
         )
 
 
@@ -90,7 +107,9 @@ class StdinClosed(BgjobError):
 
 class NotSteerable(BgjobError):
     def __init__(self, job_id: str, why: str) -> None:
-        super().__init__(f"Job {job_id} cannot be steered: {why}. get_job_status tells what is known of it.")
+        super().__init__(
+            f"Job {job_id} cannot be steered: {why}.", "get_job_status tells what is known of it."
+        )
 
 
 class NotAllowed(BgjobError):

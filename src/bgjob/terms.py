@@ -118,7 +118,7 @@ def _value(name: str, value: object, of: Mapping[str, Term]) -> Any:
         return of[name].parse(value)
     except (ValueError, TypeError, OverflowError):
         raise InvalidArgument(
-            f"{name}={repr(value)[:60]} is not valid. Accepted: {of[name].accepted}."
+            f"={repr(value)[:60]} is not valid. Accepted: {of[name].accepted}.", argument=name
         ) from None
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ def ended_job(store: Store, ended_at: float | None = None, created_at: float | N
     write_outcome(Path(new.directory), ended_at=ended_at)
     os.close(new.lock)
     return spec.id
+
+
+def job_with(home: str | Path, **values: Any) -> str:
+    """A job that exited with 0 and has these values in its spec: also such as no starter accepts any more."""
+    store = Store(str(home))
+    new = store.create(replace(new_spec(), **values))
+    write_outcome(Path(new.directory))
+    os.close(new.lock)
+    return Path(new.directory).name
 
 
 def write_outcome(directory: Path, **values: Any) -> None:

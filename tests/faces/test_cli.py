@@ -5,58 +5,22 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
 from bgjob import __version__
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs
 from bgjob.job import TimedOut
 from tests.conftest import Gate, StartServer, end_all_jobs
+from tests.disk.stores import job_with
+from tests.faces.command_line import BGJOB, Cli, Ended, assert_one_line_of_error
 from tests.shim.shims import ask
 
-Ended = Callable[[str], Look]
-Result = subprocess.CompletedProcess[str]
-Environment = dict[str, str]
-
-BGJOB = str(Path(sys.executable).with_name("bgjob"))
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\n")
 MAX_START_CPU_S = 0.3
-
-
-class Cli:
-    def __init__(self, home: Path) -> None:
-        self.environment = {**os.environ, "BGJOB_HOME": str(home), "MCP_BG_MAX_JOBS": "100"}
-
-    def __call__(self, *arguments: str, cwd: Path | None = None, env: Environment | None = None) -> Result:
-        return subprocess.run(
-            [BGJOB, *arguments],
-            env=self.environment | (env or {}),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-
-    def run(self, *arguments: str, cwd: Path | None = None) -> str:
-        started = self("run", *arguments, cwd=cwd)
-        assert (started.returncode, started.stderr) == (0, "")
-        assert UUID.fullmatch(started.stdout)
-        return started.stdout.strip()
-
-    def begin(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [BGJOB, *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +33,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def cli(home: Path) -> Cli:
     return Cli(home)
-
-
-def assert_one_line_of_error(result: Result, *words: str) -> None:
-    assert result.returncode == 1
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("bgjob: ")
-    assert all(word in line for word in words)
 
 
 class TestRun:
@@ -237,8 +193,10 @@ class TestLogs:
         with cli.begin("logs", "-f", job_id) as follower:
             assert pipe(follower.stdout).readline() == "before\n"
             gate.open()
-            assert follower.communicate(timeout=20) == ("after\n", "aside\n")
-        assert follower.returncode == 0
+            stdout, stderr = follower.communicate(timeout=20)
+        assert stdout == "after\n"
+        assert re.fullmatch(r"aside\n\[bgjob: failed: exit 3 after \d+\.\d s\]\n", stderr)
+        assert follower.returncode == 3
 
     def test_following_ends_without_a_word_on_ctrl_c(self, cli: Cli) -> None:
         job_id = cli.run("echo ready; cat")
@@ -312,11 +270,12 @@ class TestNamingAJob:
 
     @pytest.mark.parametrize("command", ["logs", "kill"])
     def test_a_beginning_that_fits_several_is_an_error_that_shows_them(
-        self, cli: Cli, jobs: Jobs, command: str
+        self, cli: Cli, home: Path, command: str
     ) -> None:
-        first, second = two_ids_that_start_alike(jobs)
-        assert_one_line_of_error(cli(command, first[0]), f"'{first[0]}' fits")
-        assert_one_line_of_error(cli(command, second[0]), "Give more of the id")
+        twins = {
+            job_with(home, id=f"0facade0-0000-4000-8000-{uuid.uuid4().hex[:12]}", name="twin") for _ in "ab"
+        }
+        assert_one_line_of_error(cli(command, "0facade0"), "'0facade0' fits ", *twins, "Give more of the id")
 
     @pytest.mark.parametrize(
         "wrong", ["zzz", "", "../..", "00000000-0000-4000-8000-000000000000", "x" * 5000]
@@ -329,16 +288,6 @@ class TestNamingAJob:
 
     def test_to_run_after_what_is_not_there_is_one_line_of_error(self, cli: Cli) -> None:
         assert_one_line_of_error(cli("run", "--after", "nobody", "true"), "Job nobody not found")
-
-
-def two_ids_that_start_alike(jobs: Jobs) -> tuple[str, str]:
-    """There are sixteen first letters: the seventeenth job at the latest shares one."""
-    seen: dict[str, str] = {}
-    while True:
-        job_id = jobs.execute("true").id
-        if other := seen.get(job_id[0]):
-            return other, job_id
-        seen[job_id[0]] = job_id
 
 
 class TestTheProgram:

@@ -25,6 +25,7 @@ from bgjob.api.news import News
 from bgjob.api.read import Shown, View
 from bgjob.api.run import Executing, IfRunning
 from bgjob.api.search import Searching
+from bgjob.api.start import absolute
 from bgjob.api.steer import Typed
 from bgjob.api.wait import Cancellation, Mode
 from bgjob.api.watch import Conditions
@@ -57,6 +58,7 @@ __all__ = [
     "Typed",
     "View",
     "Waited",
+    "absolute",
     "home_from",
     "open_jobs",
 ]

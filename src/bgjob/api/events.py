@@ -171,8 +171,9 @@ def _parsed(since: str | None) -> Cursor | None:
         return None if since is None else Cursor.parse(since)
     except ValueError:
         raise InvalidArgument(
-            f"since={(since or '')[:40]!r} is not a cursor of events. Pass one exactly as job_events gave it, or none "
-            "for the newest events."
+            f"={(since or '')[:40]!r} is not a cursor of events.",
+            "Pass one exactly as job_events gave it, or none for the newest events.",
+            argument="since",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Looking at jobs: one, a page of them, or the one a person means."""
+"""Looking at jobs: one, or a page of them."""
 
 import contextlib
 import itertools
@@ -7,12 +7,11 @@ from typing import TypedDict
 
 from bgjob import activity, processes, queue_dir, terms, waiting
 from bgjob.api.answers import InputWord, Look, Page, Place
-from bgjob.api.door import Door
+from bgjob.api.find import Finding
 from bgjob.api.silence import idle_s, ran_s
 from bgjob.control import Line, NoShim
-from bgjob.errors import InvalidArgument, JobNotFound
 from bgjob.hints import port_in_use
-from bgjob.job import JOB_ID, Exited, Job, Queued, Running, StatusWord, status_word
+from bgjob.job import Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.output_text import unfinished_line
@@ -20,7 +19,6 @@ from bgjob.output_text import unfinished_line
 SHIM_PATIENCE_S = 2.0
 PROMPT_BYTES = 500
 SHORT_COMMAND_CHARACTERS = 500
-UNMISTAKABLE_CHARACTERS = 8  # of an id: as many as a list of jobs shows
 LISTED_BYTES = 150  # of a job in a list, beside its name and command
 LAST_WORDS_BYTES = 4000
 
@@ -30,7 +28,7 @@ class Limited(TypedDict, total=False):
     limited_by: Mapping[str, str]
 
 
-class Looking(Door):
+class Looking(Finding):
     def look(self, job_id: str, *, detail: bool = False) -> Look:
         job = self._store.load(job_id)
         if isinstance(job.state, Queued):
@@ -120,29 +118,6 @@ class Looking(Door):
             reason=f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}",
             priority=0 if number is None else queue_dir.priority_of(waiting[number]),
         )
-
-    def find(self, word: str) -> Job:
-        """By its id; or the newest of this name."""
-        if JOB_ID.fullmatch(word):
-            return self._store.load(word)
-        for _, job in self._store.jobs():
-            if job.spec.name == word:
-                return job
-        raise JobNotFound(word)
-
-    def find_typed(self, word: str) -> Job:
-        """Also by how its id begins: for people, who do not type UUIDs. A name may look like the beginning of one."""
-        by_id = [job_id for _, job_id in self._store.ids() if word and job_id.startswith(word)]
-        if not by_id or len(word) < UNMISTAKABLE_CHARACTERS:
-            with contextlib.suppress(JobNotFound):
-                return self.find(word)
-        if len(by_id) == 1:
-            return self._store.load(by_id[0])
-        if len(by_id) > 1:
-            raise InvalidArgument(
-                f"{word!r} fits {len(by_id)} jobs: {', '.join(by_id[:5])}. Give more of the id."
-            )
-        raise JobNotFound(word)
 
     def _waits_for_input(self, job: Job, tree: Sequence[int] | None = None) -> InputWord | None:
         """By our own look where the kernel lets us, else by that of the job's shim, its ancestor."""

@@ -13,7 +13,14 @@ from bgjob import event_log, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
 from bgjob.cleaner import first_hidden
 from bgjob.config import Settings
-from bgjob.errors import CannotStart, InvalidArgument, InvalidCommand, JobLimitReached, NotAllowed
+from bgjob.errors import (
+    CannotStart,
+    InvalidArgument,
+    InvalidCommand,
+    JobLimitReached,
+    NotAllowed,
+    WorkingDirectoryGone,
+)
 from bgjob.job import Job, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
@@ -146,7 +153,7 @@ class Starting(Looking):
         groups = self._settings.groups
         if group is not None and group not in groups:
             known = f"Accepted: {', '.join(groups)}." if groups else "There are none."
-            raise InvalidArgument(f"group={group!r} is not in MCP_BG_GROUPS. {known}")
+            raise InvalidArgument(f"={group!r} is not in MCP_BG_GROUPS. {known}", argument="group")
         return group
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
@@ -218,18 +225,23 @@ def _check_name(name: str | None) -> None:
     if name is None:
         return
     if not 0 < len(name) <= NAME_MAX_CHARACTERS:
-        raise InvalidArgument(f"name has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.")
+        raise InvalidArgument(
+            f" has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.", argument="name"
+        )
     unseen = first_hidden(name.translate(BLANKS))
     if unseen is not None:
         raise InvalidArgument(
-            f"name has U+{ord(name[unseen]):04X} at position {unseen}, which cannot be seen. Accepted: one line of "
-            "text without control, bidi or zero-width characters."
+            f" has U+{ord(name[unseen]):04X} at position {unseen}, which cannot be seen. Accepted: one line of "
+            "text without control, bidi or zero-width characters.",
+            argument="name",
         )
 
 
 def _check_timeout(timeout_s: float | None) -> None:
     if timeout_s is not None and not 0 < timeout_s < float("inf"):
-        raise InvalidArgument(f"timeout_s={timeout_s} is not a time. Accepted: seconds, more than 0.")
+        raise InvalidArgument(
+            f"={timeout_s} is not a time. Accepted: seconds, more than 0.", argument="timeout_s"
+        )
 
 
 def check_size(rows: int, cols: int) -> None:
@@ -241,12 +253,14 @@ def check_size(rows: int, cols: int) -> None:
 
 def _checked_watch(watch: Sequence[str] | None) -> list[str]:
     if watch and len(watch) > MOST_WATCHES:
-        raise InvalidArgument(f"watch has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.")
+        raise InvalidArgument(
+            f" has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.", argument="watch"
+        )
     for pattern in watch or ():
         try:
             compile_pattern(pattern)
         except InvalidArgument as problem:
-            raise InvalidArgument(f"watch: {problem}") from None
+            raise InvalidArgument(f": {problem}", argument="watch") from None
     return list(watch or ())
 
 
@@ -261,14 +275,25 @@ def _shell(name: str | None) -> str:
 
 
 def _directory(base: str, path: str | None) -> str:
-    directory = os.path.abspath(os.path.join(base, os.path.expanduser(path) if path else ""))
-    if "\0" in directory or not os.path.isdir(directory):
-        raise InvalidArgument(f"cwd={path!r} is not a directory that exists: looked at {directory!r}.")
-    return directory
+    directory = absolute(os.path.join(base, os.path.expanduser(path) if path else ""))
+    if "\0" not in directory and os.path.isdir(directory):
+        return directory
+    if not path:
+        raise WorkingDirectoryGone(base)
+    raise InvalidArgument(
+        f"={path!r} is not a directory that exists: looked at {directory!r}.", argument="cwd"
+    )
+
+
+def absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:  # it is relative, and where we are has no name any more
+        raise WorkingDirectoryGone(".") from None
 
 
 def _is_inside(path: str, base: str) -> bool:
-    base = os.path.realpath(base)
+    base = os.path.realpath(absolute(base))
     return os.path.commonpath([os.path.realpath(path), base]) == base
 
 
@@ -276,6 +301,7 @@ def _checked_environment(env: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in env.items():
         if not name or "=" in name or "\0" in name + value:
             raise InvalidArgument(
-                f"env has {name[:40]!r}: a name must not be empty or contain =, nothing may contain NUL."
+                f" has {name[:40]!r}: a name must not be empty or contain =, nothing may contain NUL.",
+                argument="env",
             )
     return env

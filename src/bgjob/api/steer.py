@@ -122,7 +122,9 @@ class Steering(Reading, Queueing):
     def kill(self, job_id: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
         number = _signal_number(signal)
         if not 0 <= grace_s < float("inf"):
-            raise InvalidArgument(f"grace_s={grace_s} is not a time. Accepted: seconds, 0 or more.")
+            raise InvalidArgument(
+                f"={grace_s} is not a time. Accepted: seconds, 0 or more.", argument="grace_s"
+            )
         try:
             was_running = isinstance(self._store.load(job_id).state, Running)
         except JobNotFound:
@@ -207,6 +209,7 @@ def _signal_number(name: str) -> int:
     full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
     if full not in signal.Signals.__members__:
         raise InvalidArgument(
-            f"signal={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL."
+            f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL.",
+            argument="signal",
         )
     return signal.Signals[full]

@@ -1,0 +1,206 @@
+"""The command line: parse, call the door, print. Starts fast: the MCP server is imported only to be run."""
+
+import argparse
+import gc
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from bgjob.api import Happened, Jobs, absolute, open_jobs
+from bgjob.cli import streams
+from bgjob.cli.outcome import last_words, result, status
+from bgjob.cli.parser import parser
+from bgjob.cli.streams import CannotPrint, JobStream, say
+from bgjob.cli.table import table
+from bgjob.cli.words import in_our_words
+from bgjob.errors import BgjobError
+from bgjob.job import Job, Queued, Running
+from bgjob.log_format import STDERR
+from bgjob.terms import LIMIT_TERMS, checked
+from bgjob.tty_text import one_line
+
+FOLLOW_S = 30.0
+EVENT_TOKENS = 20_000
+OUTPUT_FAILED = 74  # EX_IOERR of sysexits.h
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    streams.secure()
+    code = _exit_code(_default_command(sys.argv[1:] if arguments is None else list(arguments)))
+    streams.abandon_unwritten()
+    sys.exit(code)
+
+
+def _exit_code(arguments: list[str]) -> int:
+    try:
+        done = _act(arguments)
+        streams.flush()
+        return done
+    except BrokenPipeError:  # `bgjob logs x | head` ends quietly
+        return 0
+    except CannotPrint as problem:
+        streams.complain(str(problem))
+        return OUTPUT_FAILED
+    except BgjobError as error:
+        streams.complain(in_our_words(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _act(arguments: list[str]) -> int:
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as told:  # the help or the version, or what is wrong with the arguments
+        return int(told.code or 0)
+    return VERBS[options.verb](options)
+
+
+def mcp_main() -> None:
+    """The reference's command: client configurations written for it keep working."""
+    main(["mcp", *sys.argv[1:]])
+
+
+def _default_command(arguments: list[str]) -> list[str]:
+    """One word is enough in a client's configuration: without a terminal we are the server."""
+    if arguments:
+        return arguments
+    return ["--help"] if sys.stdin is not None and sys.stdin.isatty() else ["mcp"]
+
+
+def _jobs() -> Jobs:
+    return open_jobs(os.environ, many=False)
+
+
+def _run(options: argparse.Namespace) -> int:
+    streams.check_stdout()  # a job whose id nobody learns is better not started
+    command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
+    jobs = _jobs()
+    job = jobs.execute(
+        command,
+        cwd=absolute(os.path.expanduser(options.cwd or ".")),
+        env=dict(options.env),
+        name=options.name,
+        timeout_s=options.timeout,
+        queue=options.queue,
+        after=[jobs.find_typed(each).id for each in options.after or ()],
+        terms={
+            "after_policy": "any" if options.after_any else None,
+            "delay_s": options.delay,
+            "priority": options.priority,
+            "group": options.group,
+            "restart": options.restart,
+            "max_restarts": options.max_restarts,
+            "backoff_s": options.backoff,
+            **checked(dict(options.limit), LIMIT_TERMS),
+        },
+        watch=options.watch,
+    )
+    streams.tell(job.id, done=f"job {job.id} was started")
+    return 0
+
+
+def _ps(options: argparse.Namespace) -> int:
+    found, there_are_more = _listed(_jobs(), options.status, options.limit)
+    for line in table(found, time.time(), streams.columns()):
+        say(line)
+    if there_are_more:
+        streams.note(f"(older ones not shown; --limit {options.limit * 5} shows more)")
+    return 0
+
+
+def _listed(jobs: Jobs, wanted: str | None, limit: int) -> tuple[list[Job], bool]:
+    """To the door a job in the queue is one that runs; here the two are told apart."""
+    found: list[Job] = []
+    cursor = None
+    while len(found) < limit:
+        page = jobs.list("running" if wanted == "queued" else wanted, limit, cursor)  # type: ignore[arg-type]
+        found += [job for job in page.jobs if wanted in (None, status(job))]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found[:limit], cursor is not None or len(found) > limit
+
+
+def _logs(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    job_id = jobs.find_typed(options.id).id
+    stdout, stderr = (JobStream(stream, raw=options.raw) for stream in (sys.stdout, sys.stderr))
+    try:
+        for chunk in jobs.follow(job_id, options.follow):
+            if chunk.dropped_bytes:
+                streams.note(f"[bgjob: {chunk.dropped_bytes} bytes dropped here]")
+            (stderr if chunk.stream == STDERR else stdout).write(chunk.data)
+    finally:  # after a ctrl-c too, the terminal has its own colours again
+        stdout.finish()
+        stderr.finish()
+    job = jobs.look(job_id).job
+    if isinstance(job.state, Running) or result(job.state) == 0:
+        return 0
+    if options.follow or sys.stderr.isatty():
+        below = "\n" if sys.stderr.isatty() and (stdout.is_within_a_line or stderr.is_within_a_line) else ""
+        streams.note(f"{below}[bgjob: {last_words(job)}]")
+    return result(job.state) if options.follow else 0
+
+
+def _events(options: argparse.Namespace) -> int:
+    jobs, since = _jobs(), options.since
+    job_ids = [jobs.find_typed(each).id for each in options.ids] or None
+    while True:
+        found = jobs.events(
+            since, job_ids=job_ids, timeout_s=FOLLOW_S if options.follow else 0, max_tokens=EVENT_TOKENS
+        )
+        for event in found.events:
+            say(_event_row(event))
+        since = found.cursor
+        if not (found.more or options.follow):
+            streams.note(f"(bgjob events --since {since} shows what comes next)")
+            return 0
+
+
+def _printable(text: str) -> str:
+    return one_line(" ".join(text.split()))
+
+
+def _event_row(event: Happened) -> str:
+    when = time.strftime("%F %T", time.localtime(event.at))
+    details = " ".join(f"{word}={_printable(str(value))}" for word, value in event.details.items())
+    return f"{when}  {event.job_id[:8]}  {_printable(event.name or '-'):12.12}  {event.kind:10}  {details}".rstrip()
+
+
+def _kill(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    job_id = jobs.find_typed(options.id, steered=Running).id
+    done = jobs.kill(job_id, grace_s=options.grace, signal=options.signal)
+    outcome = f"{done.status} ({done.processes} {'process' if done.processes == 1 else 'processes'})"
+    streams.tell(outcome, done=outcome)
+    return 0
+
+
+def _priority(options: argparse.Namespace) -> int:
+    jobs = _jobs()
+    jobs.prioritize(jobs.find_typed(options.id, steered=Queued).id, options.priority)
+    return 0
+
+
+def _mcp(_options: argparse.Namespace) -> int:
+    gc.disable()  # the imports make only objects that stay: a tenth of the start goes into looking for garbage
+    from bgjob.mcp.server import serve
+
+    gc.freeze()
+    gc.enable()
+    serve(os.environ)
+    return 0
+
+
+VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "run": _run,
+    "ps": _ps,
+    "logs": _logs,
+    "events": _events,
+    "priority": _priority,
+    "kill": _kill,
+    "mcp": _mcp,
+}

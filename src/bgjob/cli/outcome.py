@@ -1,0 +1,54 @@
+"""How a job stands or ended: in a word, in a sentence, as an exit code."""
+
+from bgjob.job import (
+    Ended,
+    Job,
+    Lost,
+    OverLimit,
+    Queued,
+    Running,
+    State,
+    TimedOut,
+    cause_word,
+    exit_code,
+    reason,
+    signal_name,
+    signal_number,
+    status_word,
+)
+from bgjob.tty_text import one_line
+
+
+def status(job: Job) -> str:
+    return "queued" if isinstance(job.state, Queued) else status_word(job.state)
+
+
+def end(state: State) -> str:
+    match state:
+        case Running():
+            return "-"
+        case Lost():
+            return "lost"
+        case OverLimit(limit=limit):
+            return limit
+        case ended:
+            code, number = exit_code(ended), signal_number(ended)
+            if code is not None:
+                return f"exit {code}"
+            return signal_name(number) if number else str(cause_word(ended))
+
+
+def last_words(job: Job) -> str:
+    """How it ended, for somebody who has just read its output."""
+    why = reason(job.state)
+    lasted = f" after {job.state.duration_s:.1f} s" if isinstance(job.state, Ended) else ""
+    time_is_up = ", its time was up" if isinstance(job.state, TimedOut) else ""
+    return f"{status(job)}: {end(job.state)}{lasted}{time_is_up}" + (f": {one_line(why)}" if why else "")
+
+
+def result(state: State) -> int:
+    """As a shell has it for a command that ended so; never 0 for one that did not complete."""
+    if status_word(state) == "completed":
+        return 0
+    number = signal_number(state)
+    return exit_code(state) or (128 + number if number else 1)

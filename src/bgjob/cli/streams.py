@@ -1,0 +1,125 @@
+"""The standard streams of a command: what is written is out, or the command fails with one clear line."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+from bgjob.tty_text import TtyText, one_line
+
+
+class CannotPrint(Exception):
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}.")
+
+
+def secure() -> None:
+    """Descriptors 0 to 2 are taken, whatever the caller closed: else a file of ours would become somebody's stdout.
+
+    What is written to a stdout that was closed fails, as it should; what is said on a closed stderr goes nowhere.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def _printing(stream: TextIO) -> Iterator[None]:
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:  # its reader has had enough: that is no failure
+        raise
+    except OSError as error:
+        raise CannotPrint(f"{_name(stream)} cannot be written: {_reason(error)}") from error
+
+
+def _name(stream: TextIO) -> str:
+    return "standard error" if stream is sys.stderr else "standard output"
+
+
+def _reason(error: OSError) -> str:
+    return "it is closed" if error.errno == errno.EBADF else str(error.strerror)
+
+
+def say(line: str) -> None:
+    with _printing(sys.stdout):
+        print(line)
+
+
+def tell(line: str, done: str) -> None:
+    """The result of what was done and cannot be undone: if it cannot be printed, the error says what was done."""
+    try:
+        say(line)
+    except (CannotPrint, BrokenPipeError) as problem:
+        raise CannotPrint(f"{done}, but {_name(sys.stdout)} cannot be written") from problem
+
+
+def flush() -> None:
+    with _printing(sys.stdout):
+        pass
+
+
+def note(line: str) -> None:
+    """About what is printed, beside it."""
+    with _printing(sys.stderr):
+        print(line, file=sys.stderr)
+
+
+def complain(problem: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"bgjob: {one_line(problem)}", file=sys.stderr, flush=True)
+
+
+def check_stdout() -> None:
+    """Before something is done of which stdout has to tell: as far as can be known without writing to it."""
+    if fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise CannotPrint(f"{_name(sys.stdout)} cannot be written: it is closed")
+
+
+def abandon_unwritten() -> None:
+    """What could not be written is not tried again when the interpreter ends, which would have its own words for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def columns() -> int | None:
+    """Of the terminal on stdout; None if it is none."""
+    with contextlib.suppress(OSError):
+        return os.get_terminal_size(1).columns
+    return None
+
+
+class JobStream:
+    """What a job printed, on its way to one of our streams: bytes, but made safe for a terminal."""
+
+    def __init__(self, stream: TextIO, *, raw: bool) -> None:
+        self._stream, self._is_terminal = stream, stream.isatty()
+        self._text = TtyText() if self._is_terminal and not raw else None
+        self.is_within_a_line = False
+        """Of a terminal: what comes next would go on in it."""
+
+    def write(self, data: bytes) -> None:
+        with _printing(self._stream):
+            if self._text:
+                self._stream.write(self._text.feed(data))
+            else:
+                self._stream.buffer.write(data)
+        self.is_within_a_line = self._is_terminal and not data.endswith(b"\n")
+
+    def finish(self) -> None:
+        if self._text:
+            with _printing(self._stream):
+                self._stream.write(self._text.finish())
