@@ -42,7 +42,10 @@ def execute_command(
     caller: Caller,
     command: Annotated[str, Field(description="E.g. 'npm ci && npm test 2>&1 | tee log'")],
     cwd: Annotated[str | None, Field(description="Absolute, or from the server's")] = None,
-    env: Annotated[dict[str, str] | None, Field(description="Added, e.g. {'PORT': '3000'}")] = None,
+    env: Annotated[
+        dict[str, str] | None,
+        Field(description="Added, e.g. {'PORT': '3000'}; for secrets: others see command"),
+    ] = None,
     name: Annotated[str | None, Field(description="Label, e.g. 'dev server'")] = None,
     timeout_s: Annotated[float | None, Field(gt=0, description="Kill it after")] = None,
     shell: Annotated[str | None, Field(description="sh (default), bash, dash, zsh, ksh")] = None,
