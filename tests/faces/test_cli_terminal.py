@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import wcwidth  # type: ignore[import-untyped, unused-ignore]
 
+from bgjob import event_log
 from tests.conftest import end_all_jobs
 from tests.disk.stores import job_with
 from tests.faces.command_line import BGJOB, Cli, Ended
@@ -153,7 +154,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     text = "|".join(map(as_text, ESCAPES.values()))
     names = [text[at : at + NAME_CHARACTERS] for at in range(0, len(text), NAME_CHARACTERS)]
     for name in names:
-        job_with(home, name=name, command=f": {text}")
+        job_id = job_with(home, name=name, command=f": {text}")
+        event_log.append(str(home / "events"), "matched", job_id, name=name, line=text)
     return Cli(home)
 
 
@@ -162,6 +164,10 @@ class TestEveryOtherVerb:
     def test_ps(self, attacked: Cli, columns: int) -> None:
         shown = assert_only_shown(seen(attacked, "ps", "--limit", "1000", columns=columns)).splitlines()
         assert len(shown) == 1 + len(list(Path(attacked.environment["BGJOB_HOME"], "jobs").iterdir()))
+
+    def test_events(self, attacked: Cli) -> None:
+        shown = assert_only_shown(seen(attacked, "events", columns=4000))
+        assert "matched" in shown
 
     @pytest.mark.parametrize(
         "arguments",

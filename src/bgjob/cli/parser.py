@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
-same ones. ID may be the beginning of an id, or a name.
+same ones. ID may be the beginning of an id, or a name. The exit code is 1 for an error, 2 for wrong usage,
+74 where the output cannot be written; for logs -f it is that of the job.
 
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
@@ -61,8 +62,8 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         action="append",
         default=[],
         type=_variable,
-        metavar="NAME[=VALUE]",
-        help="a variable of its environment; without a value, yours: other users can see commands, but not variables",
+        metavar="NAME=VALUE",
+        help="a variable for it; NAME alone hands on yours. For secrets: all users can see commands, not variables",
     )
     run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
     run.add_argument(
@@ -145,7 +146,7 @@ def _add_steering(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--grace", type=float, default=5.0, metavar="S", help="seconds between the signal and SIGKILL"
     )
     kill.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
-    kill.add_argument("id", metavar="ID")
+    kill.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
     kill.set_defaults(verb="kill")
 
 
