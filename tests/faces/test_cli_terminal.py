@@ -221,8 +221,9 @@ class TestThePsTable:
         assert max(map(wcwidth.wcswidth, lines)) <= columns
         assert all("…" in line for line in lines[1:])
 
-    def test_names_are_whole_where_they_fit(self, named: Cli) -> None:
-        shown = seen(named, "ps", columns=133).decode()
+    @pytest.mark.parametrize("columns", [133, 0])
+    def test_names_are_whole_where_they_fit_or_nobody_knows(self, named: Cli, columns: int) -> None:
+        shown = seen(named, "ps", columns=columns).decode()
         assert all(f"  {name} " in shown for name in NAMES)
 
     def test_a_cut_name_can_be_typed_back(self, named: Cli) -> None:

@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from bgjob.api import Happened, Jobs, absolute, open_jobs
 from bgjob.cli import streams
@@ -16,7 +17,7 @@ from bgjob.cli.streams import CannotPrint, JobStream, say
 from bgjob.cli.table import table
 from bgjob.cli.words import in_our_words
 from bgjob.errors import BgjobError
-from bgjob.job import Job, Queued, Running
+from bgjob.job import Job, Queued, Running, StatusWord
 from bgjob.log_format import STDERR
 from bgjob.terms import LIMIT_TERMS, checked
 from bgjob.tty_text import one_line
@@ -111,12 +112,12 @@ def _ps(options: argparse.Namespace) -> int:
     return 0
 
 
-def _listed(jobs: Jobs, wanted: str | None, limit: int) -> tuple[list[Job], bool]:
+def _listed(jobs: Jobs, wanted: StatusWord | Literal["queued"] | None, limit: int) -> tuple[list[Job], bool]:
     """To the door a job in the queue is one that runs; here the two are told apart."""
     found: list[Job] = []
     cursor = None
     while len(found) < limit:
-        page = jobs.list("running" if wanted == "queued" else wanted, limit, cursor)  # type: ignore[arg-type]
+        page = jobs.list("running" if wanted == "queued" else wanted, limit, cursor)
         found += [job for job in page.jobs if wanted in (None, status(job))]
         cursor = page.next_cursor
         if cursor is None:

@@ -96,9 +96,9 @@ def abandon_unwritten() -> None:
 
 
 def columns() -> int | None:
-    """Of the terminal on stdout; None if it is none."""
+    """Of the terminal on stdout; None if it is none, or one that does not know."""
     with contextlib.suppress(OSError):
-        return os.get_terminal_size(1).columns
+        return os.get_terminal_size(1).columns or None
     return None
 
 
