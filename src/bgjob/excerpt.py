@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from bgjob import output_text
 from bgjob.errors import InvalidArgument
-from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader, Piece
 from bgjob.output_text import Dropped, LeftOut, Part
 from bgjob.timeline import Timeline
@@ -162,27 +161,37 @@ def _end(pieces: list[Piece], otherwise: int) -> int:
 
 def interleaved(log: LogReader, view: Window, budget_bytes: int) -> Excerpt:
     """Both streams in one order with their times; over the budget, head and tail with a note between."""
-    room = budget_bytes
+    room, here = budget_bytes, log.stretches(view.start, view.end)
     while True:  # short lines are mostly label: show less of them, until label and all fit
-        excerpt = _interleaved(log, view, room)
+        excerpt = _interleaved(log, view, here, room)
         size = len(excerpt.text.encode())
         if size <= budget_bytes + NOTE_BYTES or room <= 2:
             return excerpt
         room = max(2, min(room - 1, room * budget_bytes // size))
 
 
-def _interleaved(log: LogReader, view: Window, room: int) -> Excerpt:
+def _interleaved(log: LogReader, view: Window, here: list[tuple[int, int]], room: int) -> Excerpt:
     line = Timeline()
-    kept = sum(log.kept(stream, view.start, view.end) for stream in (STDOUT, STDERR))
+    kept = sum(right - left for left, right in here)
+    dropped = view.end - view.start - kept
     if kept <= room:
         line.add(log.interleaved(view.start, view.end))
-        return Excerpt(line.text, 0, view.end - view.start - kept)
-    head_end, tail_start = view.start + room // 2, view.end - room // 2
-    between = sum(log.kept(stream, head_end, tail_start) for stream in (STDOUT, STDERR))
+        return Excerpt(line.text, 0, dropped)
+    head_end, tail_start = _offset_of(here, room // 2), _offset_of(here, kept - room // 2)
+    between = kept - 2 * (room // 2)
     line.add(log.interleaved(view.start, head_end))
     line.add_note(LeftOut(between, f"{head_end}-{tail_start}"))
     line.add(log.interleaved(tail_start, view.end))
-    return Excerpt(line.text, between, view.end - view.start - kept)
+    return Excerpt(line.text, between, dropped)
+
+
+def _offset_of(here: list[tuple[int, int]], number: int) -> int:
+    """Where the byte lies before which so many are here: what was dropped does not count."""
+    for left, right in here:
+        if number < right - left:
+            return left + number
+        number -= right - left
+    return here[-1][1]
 
 
 def interleaved_tail(log: LogReader, lines: int, budget_bytes: int, floor: int = 0) -> Excerpt:

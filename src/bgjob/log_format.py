@@ -4,10 +4,15 @@
                         offset of its first byte, 20 digits, so that names sort as numbers
     log/<offset>.runs   which stream wrote it, and when: one HEADER, then a RUN wherever the stream
                         changes or 10 ms have passed
+    log/<offset>.stdout, log/<offset>.stderr
+                        what is kept of one stream where segments were deleted: one HEADER, then PIECEs, each
+                        followed by its bytes. It is a stretch of that stream without a hole; the name is the
+                        offset of its first byte
 
 A run is written before its bytes: no byte is ever without a stream. Offsets count every byte the job
 ever printed and never change. Where one segment does not begin where the one before it ends, the bytes
-between were dropped; the HEADERs on both sides tell how many of each stream.
+between were dropped, except for what is kept of either stream; the HEADERs tell how many of each stream lie
+before them. A kept piece counts only there: of a segment that is still whole it is a copy in the making.
 """
 
 from struct import Struct
@@ -17,7 +22,26 @@ HEADER = Struct("<QQ")  # bytes of stdout, bytes of stderr before this segment, 
 RUN = Struct("<QQ")  # absolute offset; microseconds since the epoch << 8 | stream
 RUN_RESOLUTION_US = 10_000
 RUNS_SUFFIX = ".runs"
+PIECE = Struct("<QQQ")  # absolute offset; the second number of its run; how many bytes follow
+KEPT_SUFFIXES = {STDOUT: ".stdout", STDERR: ".stderr"}
 
 
 def segment_name(offset: int) -> str:
     return f"{offset:020d}"
+
+
+def pieces_of(data: bytes) -> list[tuple[int, int, int, int]]:
+    """(offset, second number of its run, position in data, length) of what a file of a kept stream has.
+
+    What does not follow from the piece before it is a torn end, or not ours: it ends there.
+    """
+    found = []
+    at, least = HEADER.size, 0
+    while at + PIECE.size < len(data):
+        offset, stamp, length = PIECE.unpack_from(data, at)
+        at += PIECE.size
+        if not length or offset < least or at + length > len(data):
+            break
+        found.append((offset, stamp, at, length))
+        at, least = at + length, offset + length
+    return found

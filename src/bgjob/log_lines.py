@@ -5,18 +5,17 @@ a segment; bytes that were dropped do. The log is walked through in cells. What 
 whole lines, which come at once; the line that a cell border cuts waits for its rest.
 
 Read, not mapped: it is as fast, and a file that is truncated under us (a full disk) is a short read and not a
-SIGBUS for the whole server. A segment that is deleted under us is a gap: we go on behind it.
+SIGBUS for the whole server. Of a segment that is deleted under us we read what is kept of it, and go on behind it.
 """
 
-import os
 import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
 
 from bgjob.log_format import HEADER
-from bgjob.log_reader import LogReader, Rotated, Segment
+from bgjob.log_kept import Parts
+from bgjob.log_reader import LogReader, Rotated, Segment, Whole
 
 # cells grow, so that a near match is near, and so that a search which is slow is soon asked whether it may go on
 CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18
@@ -89,17 +88,26 @@ class Text:
 class Cell:
     """Some bytes of a segment; `jump` where the cell before it does not lie beside it."""
 
-    def __init__(self, fd: int, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None) -> None:
-        self._fd, self._runs, self.start, self.end, self._jump = fd, runs, start, end, jump
+    def __init__(
+        self, source: Whole | Parts, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None
+    ) -> None:
+        self._source, self._runs, self.start, self.end, self._jump = source, runs, start, end, jump
         self._data: bytes | None = None
+
+    @property
+    def has_holes(self) -> bool:
+        return bool(self._runs.segment.kept)
 
     def text(self, stream: int) -> Text | None:
         """What the stream printed here. Read only if it is asked for and there is something."""
         spans = [span for span in self._runs.within(self.start, self.end) if span[2] == stream]
         if not spans:
             return None
+        if self.has_holes:
+            data = [self._source.read(left, right) for left, right, _, _ in spans]
+            return Text(b"".join(data), _places(spans), spans[-1][1])
         if self._data is None:
-            self._data = os.pread(self._fd, self.end - self.start, self.start - self._runs.segment.start)
+            self._data = self._source.read(self.start, self.end)
         return _text(self._data, self.start, spans)
 
     def is_cut_off(self, stream: int) -> bool:
@@ -112,44 +120,56 @@ class Cell:
 
 def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> Text:
     """What the spans have of the data, which lies in the log at `start`."""
+    if sum(right - left for left, right, _, _ in spans) < len(data):
+        view = memoryview(data)
+        data = b"".join([view[left - start : right - start] for left, right, _, _ in spans])
+    return Text(data, _places(spans), spans[-1][1])
+
+
+def _places(spans: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]]:
     places, at = [], 0
     for left, right, _, time_us in spans:
         places.append((at, left, time_us))
         at += right - left
-    if at < len(data):
-        view = memoryview(data)
-        data = b"".join([view[left - start : right - start] for left, right, _, _ in spans])
-    return Text(data, places, spans[-1][1])
+    return places
 
 
 def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[Cell]:
     """All of the log between two offsets."""
     size = CELL_MIN_BYTES
     last: _Runs | None = None
-    for runs, fd in _opened(log, start, end, newest_first):
+    for runs, source in _opened(log, log.segments(start, end), newest_first):
         left, right = max(start, runs.segment.start), min(end, runs.segment.end)
         jump = _jump(runs, last, newest_first)
         while left < right:
-            first = max(left, right - size) if newest_first else left
-            yield Cell(fd, runs, first, min(right, first + size), jump)
-            left, right = (left, first) if newest_first else (first + size, right)
+            width = (
+                right - left if runs.segment.kept else size
+            )  # one with holes is small, however far it goes
+            first = max(left, right - width) if newest_first else left
+            yield Cell(source, runs, first, min(right, first + width), jump)
+            left, right = (left, first) if newest_first else (first + width, right)
             jump, size = None, min(size * 2, CELL_MAX_BYTES)
         last = runs
 
 
-def _opened(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[tuple[_Runs, int]]:
-    segments = log.segments(start, end)
+def _opened(
+    log: LogReader, segments: list[Segment], newest_first: bool
+) -> Iterator[tuple[_Runs, Whole | Parts]]:
     for segment in reversed(segments) if newest_first else segments:
-        with suppress(Rotated), log.opened(segment) as (fd, index):
-            yield _Runs(segment, index), fd
+        try:
+            with log.opened(segment) as (source, index):
+                yield _Runs(segment, index), source
+        except Rotated:
+            yield from _opened(log, log.look_again(segment), newest_first)
 
 
 def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:
-    """(older, newer) where two segments do not lie side by side."""
+    """(older, newer) where two segments do not lie side by side; what one with holes lacks, it lacks at its end."""
     if last is None:
         return None
     older, newer = (runs, last) if newest_first else (last, runs)
-    return None if older.segment.end == newer.segment.start else (older, newer)
+    is_whole = older.segment.end == newer.segment.start and not older.segment.kept
+    return None if is_whole else (older, newer)
 
 
 def window_of(
@@ -157,12 +177,16 @@ def window_of(
 ) -> tuple[int, int]:
     """From the first byte that is not too old to the last one that is not too new, by whatever the clock did."""
     if after_us is not None:
-        spans = (span for runs, _ in _opened(log, start, end, False) for span in runs.within(start, end))
+        spans = (
+            span
+            for runs, _ in _opened(log, log.segments(start, end), False)
+            for span in runs.within(start, end)
+        )
         start = next((left for left, _, _, time_us in spans if time_us >= after_us), end)
     if before_us is not None:
         spans = (
             span
-            for runs, _ in _opened(log, start, end, True)
+            for runs, _ in _opened(log, log.segments(start, end), True)
             for span in reversed(list(runs.within(start, end)))
         )
         end = next((right for _, right, _, time_us in spans if time_us < before_us), start)

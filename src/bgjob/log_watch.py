@@ -10,7 +10,7 @@ from typing import Any
 
 from bgjob.job import Event
 from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_lines import Forward, Lines, cells
+from bgjob.log_lines import Cell, Forward, Lines, cells
 from bgjob.log_reader import LogReader
 from bgjob.log_search import shown
 from bgjob.patterns import Pattern, compile_any, compile_pattern
@@ -81,6 +81,8 @@ class LogWatch:
                 if text := cell.text(stream):
                     for block in lines.lines(text):
                         yield from self._matches(block, stream)
+                if cell.has_holes:
+                    yield from self._holes(log, cell, stream)
             self._at = cell.end
             if out_of_time():
                 return
@@ -115,10 +117,19 @@ class LogWatch:
         self._missed += until - self._at
         self._at = until
 
+    def _holes(self, log: LogReader, cell: Cell, stream: int) -> Iterator[Event]:
+        """What a stream has lost there lies behind what is left of it."""
+        if missing := sum(gap.count for gap in log.gaps(stream, cell.start, cell.end)):
+            yield from self._flush_one(stream)
+            self._missed += missing
+
     def _flush(self) -> Iterator[Event]:
-        for stream, lines in self._lines.items():
-            for block in lines.flush():
-                yield from self._matches(block, stream)
+        for stream in self._lines:
+            yield from self._flush_one(stream)
+
+    def _flush_one(self, stream: int) -> Iterator[Event]:
+        for block in self._lines[stream].flush():
+            yield from self._matches(block, stream)
 
     # -- matching -----------------------------------------------------------------------------------
 

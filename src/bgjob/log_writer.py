@@ -2,7 +2,8 @@
 
 `splice` moves bytes without reading them into memory, so a kill -9 between two instructions cannot
 lose what was read but not written. Bounded: the first segment and the newest bytes stay, what lies
-between is deleted by the segment; or, if it `keeps_first`, all bytes up to the limit stay, and what
+between is deleted by the segment, but for what is within the share of its stream: whatever one stream
+prints, the newest bytes of the other stay. Or, if it `keeps_first`, all bytes up to the limit stay, and what
 comes after them is dropped. A full disk costs output (a gap, counted), never the job.
 """
 
@@ -11,10 +12,13 @@ import itertools
 import os
 import time
 
-from bgjob.log_format import HEADER, RUN, RUN_RESOLUTION_US, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.log_format import HEADER, PIECE, RUN, RUN_RESOLUTION_US, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.log_shares import KeptStream, write_all
 
 SEGMENTS_PER_LOG = 8
-SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES = 256, 8 << 20
+STDERR_SHARE = 4  # a quarter of the limit
+KEPT_FILES_PER_SEGMENT, KEPT_FILE_MIN_BYTES = 8, 96
+SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES = 128, 8 << 20
 COPY_BYTES = 1 << 16
 DISK_RETRY_S = 1.0
 
@@ -26,10 +30,15 @@ class LogWriter:
         self.segment_bytes = min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
         self.end = 0
         self.before = {STDOUT: 0, STDERR: 0}  # bytes of each stream so far, dropped ones included
-        self._segments: list[tuple[int, int]] = []  # (start, weight) of the closed ones
+        self._segments: list[
+            tuple[int, int, dict[int, int]]
+        ] = []  # (start, weight, charges) of the closed ones
+        self._kept = {stream: KeptStream(directory, stream) for stream in (STDOUT, STDERR)}
+        self._charges = {STDOUT: 0, STDERR: 0}  # what of the newest one counts towards each stream's share
         self._start = self._room = 0
         self._data = self._runs = -1
         self._stream = self._stamped_us = 0
+        self._labelled = -1  # where the last run begins
         self._disk_full_until = 0.0
         self._can_splice = hasattr(os, "splice")
         if os.path.isdir(directory):
@@ -50,6 +59,7 @@ class LogWriter:
         except OSError:
             return self._on_full_disk(source, stream, most)
         self._room -= count
+        self._charges[stream] += count
         self._advance(stream, count)
         return count
 
@@ -77,9 +87,14 @@ class LogWriter:
             self._roll()
         now_us = time.time_ns() // 1000
         if stream != self._stream or not 0 <= now_us - self._stamped_us < RUN_RESOLUTION_US:
-            _write_all(self._runs, RUN.pack(self.end, now_us << 8 | stream))
-            self._room = max(1, self._room - RUN.size)
-            self._stream, self._stamped_us = stream, now_us
+            if self._labelled == self.end:  # the pipe was dry: no byte has come since
+                os.lseek(self._runs, -RUN.size, os.SEEK_CUR)
+                self._charges[self._stream] -= PIECE.size
+            else:
+                self._room = max(1, self._room - RUN.size)
+            write_all(self._runs, RUN.pack(self.end, now_us << 8 | stream))
+            self._charges[stream] += PIECE.size
+            self._stream, self._stamped_us, self._labelled = stream, now_us, self.end
 
     def _move(self, source: int, most: int) -> int:
         if not self._can_splice:
@@ -95,7 +110,7 @@ class LogWriter:
     def _copy(self, source: int, most: int) -> int:
         data = os.read(source, min(most, COPY_BYTES))
         try:
-            _write_all(self._data, data)
+            write_all(self._data, data)
         except OSError:
             os.ftruncate(self._data, self.end - self._start)  # read and unwritable: whole into the gap
             self._disk_full_until = time.monotonic() + DISK_RETRY_S
@@ -107,17 +122,16 @@ class LogWriter:
     def _roll(self) -> None:
         self._close()
         while self._is_heavy() and self._segments[2:]:
-            self._delete(1)  # [0] is the head: the beginning of a log is worth more than its middle
+            self._retire()
         if not self._segments and not os.path.isdir(self.directory):
             os.mkdir(self.directory, 0o700)  # a silent job has no log
         path = f"{self.directory}/{segment_name(self.end)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._runs = os.open(path + RUNS_SUFFIX, flags, 0o600)
-        _write_all(
-            self._runs, HEADER.pack(*self.before.values())
-        )  # first: no data is ever without its header
+        write_all(self._runs, HEADER.pack(*self.before.values()))  # first: no data is ever without its header
         self._data = os.open(path, flags, 0o600)
-        self._start, self._stream = self.end, 0
+        self._start, self._stream, self._labelled = self.end, 0, -1
+        self._charges = {STDOUT: 0, STDERR: 0}
         self._room = max(1, self.segment_bytes - HEADER.size)
 
     def _close(self) -> None:
@@ -127,20 +141,66 @@ class LogWriter:
         if self._data >= 0:
             os.close(self._data)
             self._data = -1
-            self._segments.append((self._start, self._weigh(self._start)))
+            self._segments.append((self._start, self._weigh(self._start), self._charges))
 
     def _is_heavy(self) -> bool:
         return not self._keeps_first and self._weight() + self.segment_bytes > self.limit_bytes
 
     def _weight(self) -> int:
-        return sum(weight for _, weight in self._segments)
+        return sum(weight for _, weight, _ in self._segments) + sum(
+            kept.weight for kept in self._kept.values()
+        )
 
     def _weigh(self, start: int) -> int:
         path = f"{self.directory}/{segment_name(start)}"
         return os.stat(path).st_size + os.stat(path + RUNS_SUFFIX).st_size
 
+    def _retire(self) -> None:
+        """Delete the oldest segment but the head (the beginning of a log is worth more than its middle); what is in
+        it of a stream's newest bytes, as far as its share goes, is copied first."""
+        start, _, charges = self._segments[1]
+        left = {stream: self._share(stream) - self._charged(stream) for stream in self._kept}
+        for stream, kept in self._kept.items():
+            if charges[stream] > left[stream]:
+                kept.trim(0)  # all of it is older
+            if charges[stream] and left[stream] > PIECE.size:
+                kept.copy(start, self._newest_runs(start, stream, left[stream]), self._kept_file_bytes())
+        self._delete(1)
+        for stream, kept in self._kept.items():
+            kept.trim(left[stream])
+
+    def _share(self, stream: int) -> int:
+        """How much of a stream stays whatever the other prints: a quarter of the limit for stderr; for stdout the rest,
+        but for the head, the segment that is written now, and what is kept of either beyond its share."""
+        stderr = self.limit_bytes // STDERR_SHARE
+        if stream == STDERR:
+            return stderr
+        return self.limit_bytes - stderr - 2 * self.segment_bytes - 2 * self._kept_file_bytes() - RUN.size
+
+    def _kept_file_bytes(self) -> int:
+        return max(self.segment_bytes // KEPT_FILES_PER_SEGMENT, KEPT_FILE_MIN_BYTES)
+
+    def _charged(self, stream: int) -> int:
+        """What the segments after the oldest middle one have of a stream's share."""
+        return sum(charges[stream] for _, _, charges in self._segments[2:])
+
+    def _newest_runs(self, start: int, stream: int, most: int) -> list[tuple[int, int, int, int]]:
+        """Of one stream in a segment; the oldest is cut to what still fits."""
+        newest: list[tuple[int, int, int, int]] = []
+        for offset, stamp, before, length in reversed(self._runs_of(start)):
+            count = min(length, most - PIECE.size)
+            if stamp & 0xFF == stream and count > 0:
+                newest.append((offset + length - count, stamp, before + length - count, count))
+                most -= PIECE.size + count
+        return newest[::-1]
+
+    def _runs_of(self, start: int) -> list[tuple[int, int, int, int]]:
+        path = f"{self.directory}/{segment_name(start)}"
+        with open(path + RUNS_SUFFIX, "rb", buffering=0) as file:
+            return runs_of(file.readall(), start + os.stat(path).st_size)
+
     def _delete(self, index: int) -> None:
-        start, _ = self._segments.pop(index)
+        start, _, _ = self._segments.pop(index)
         path = f"{self.directory}/{segment_name(start)}"
         os.unlink(path)  # the data first: a reader that finds no data does not ask for its runs
         os.unlink(path + RUNS_SUFFIX)
@@ -154,7 +214,9 @@ class LogWriter:
                 os.unlink(f"{self.directory}/{name}")
         if not starts:
             return
-        self._segments = [(start, self._weigh(start)) for start in starts[:-1]]
+        self._segments = [self._closed(start) for start in starts[:-1]]
+        for kept in self._kept.values():
+            kept.resume(starts[1] if starts[1:] else 0)
         self._start = starts[-1]
         path = f"{self.directory}/{segment_name(self._start)}"
         self._data = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -163,16 +225,19 @@ class LogWriter:
         self.end = self._start + size
         self._room = self.segment_bytes - size - self._count_runs()
 
+    def _closed(self, start: int) -> tuple[int, int, dict[int, int]]:
+        return start, self._weigh(start), charges_of(self._runs_of(start))
+
     def _count_runs(self) -> int:
         """Whose bytes the last segment has, from its runs; their size."""
         index = os.pread(self._runs, os.fstat(self._runs).st_size, 0)
-        stdout, stderr = HEADER.unpack_from(index)
-        self.before = {STDOUT: stdout, STDERR: stderr}
-        whole = HEADER.size + (len(index) - HEADER.size) // RUN.size * RUN.size
-        runs = [*RUN.iter_unpack(index[HEADER.size : whole]), (self.end, 0)]
-        for (left, stamp), (right, _) in itertools.pairwise(runs):
-            self.before[stamp & 0xFF] += right - left
+        whole = len(index) - len(index) % RUN.size
+        runs = runs_of(index, self.end)
+        self._charges = charges_of(runs)
+        self.before = dict(zip((STDOUT, STDERR), HEADER.unpack_from(index), strict=True))
+        for self._labelled, stamp, before, length in runs:
             self._stream, self._stamped_us = stamp & 0xFF, stamp >> 8
+            self.before[self._stream] = before + length
         os.ftruncate(self._runs, whole)
         return os.lseek(self._runs, whole, os.SEEK_SET)
 
@@ -187,8 +252,8 @@ class LogWriter:
         """Give back our own oldest middle first; failing that, drop output for a while and look again."""
         self._close_empty_or_short()
         if self._segments[2:]:
-            self._delete(1)
-        else:
+            self._delete(1)  # a copy of what is in a share would need room
+        elif not any(kept.delete_oldest() for kept in self._kept.values()):
             self._disk_full_until = time.monotonic() + DISK_RETRY_S
         return self._drop(source, stream, most)
 
@@ -211,7 +276,19 @@ class LogWriter:
         return count
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+def runs_of(index: bytes, end: int) -> list[tuple[int, int, int, int]]:
+    """(offset, stamp, bytes of its stream before it, length) of each run of a segment that ends there."""
+    before = dict(zip((STDOUT, STDERR), HEADER.unpack_from(index), strict=True))
+    stamps = [*RUN.iter_unpack(index[HEADER.size : len(index) - len(index) % RUN.size]), (end, 0)]
+    runs = []
+    for (left, stamp), (right, _) in itertools.pairwise(stamps):
+        runs.append((left, stamp, before[stamp & 0xFF], right - left))
+        before[stamp & 0xFF] += right - left
+    return runs
+
+
+def charges_of(runs: list[tuple[int, int, int, int]]) -> dict[int, int]:
+    charges = {STDOUT: 0, STDERR: 0}
+    for _, stamp, _, length in runs:
+        charges[stamp & 0xFF] += PIECE.size + length
+    return charges

@@ -31,6 +31,7 @@ class PipedLog:
         self._written = dict.fromkeys(STREAMS, 0)
         self.printed = dict.fromkeys(STREAMS, 0)
         self.everything, self.owner = bytearray(), bytearray()
+        self.takes: list[tuple[int, int]] = []  # (stream, how many bytes)
         for source, _ in self._pipes.values():
             os.set_blocking(source, False)
 
@@ -49,12 +50,16 @@ class PipedLog:
         except BlockingIOError:
             assert not self._waiting[stream]
             return 0
+        self._remember(stream, count)
+        return count
+
+    def _remember(self, stream: int, count: int) -> None:
         start = self.printed[stream]
         self.everything += self._contents[stream][start : start + count]
         self.owner += bytes([stream]) * count
+        self.takes.append((stream, count))
         self.printed[stream] += count
         self._waiting[stream] -= count
-        return count
 
     def take_all(self) -> None:
         for stream in STREAMS:

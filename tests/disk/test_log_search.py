@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bgjob import log_lines, log_search
-from bgjob.log_format import HEADER, RUN, STDERR, STDOUT, segment_name
+from bgjob.log_format import HEADER, KEPT_SUFFIXES, RUN, STDERR, STDOUT, pieces_of, segment_name
 from bgjob.log_reader import LogReader
 from bgjob.log_search import Match, search
 from bgjob.log_writer import LogWriter
@@ -91,7 +91,21 @@ def plainly(log: PipedLog, stream: int, window: tuple[int, int]) -> Iterator[lis
         yield [line for line in lines if line]
 
 
-def bytes_on_disk(directory: Path) -> Iterator[Byte]:
+def bytes_on_disk(directory: Path) -> list[Byte]:
+    return sorted([*bytes_of_segments(directory), *bytes_kept(directory)], key=lambda byte: byte.offset)
+
+
+def bytes_kept(directory: Path) -> Iterator[Byte]:
+    """What is kept of segments that were deleted."""
+    for path in directory.glob("*.std*"):
+        data = path.read_bytes()
+        for offset, stamp, at, length in pieces_of(data):
+            assert path.suffix == KEPT_SUFFIXES[stamp & 0xFF]
+            for number in range(length):
+                yield Byte(offset + number, data[at + number], stamp & 0xFF, stamp >> 8)
+
+
+def bytes_of_segments(directory: Path) -> Iterator[Byte]:
     for path in sorted(directory.glob("*[0-9]")):
         start, data = int(path.name), path.read_bytes()
         runs = list(RUN.iter_unpack((directory / f"{path.name}.runs").read_bytes()[HEADER.size :]))
@@ -219,7 +233,7 @@ def test_a_time_range_is_the_window_of_what_was_printed_in_it(
 ) -> None:
     with PipedLog(new_directory(scratch), story.limit_bytes, contents=contents(story)) as log:
         told(log, story)
-        kept = list(bytes_on_disk(log.directory))
+        kept = bytes_on_disk(log.directory)
         if not kept:
             return
         first, last = kept[0].time_us, kept[-1].time_us

@@ -135,6 +135,35 @@ def disk_use(directory: Path) -> int:
     return sum(file.stat().st_size for file in directory.iterdir())
 
 
+@pytest.mark.parametrize(("quiet", "chatty"), [("stderr", "stdout"), ("stdout", "stderr")])
+def test_what_one_stream_prints_does_not_push_out_the_other(
+    server: Server, ended: Ended, quiet: str, chatty: str
+) -> None:
+    """A traceback in the middle of 25 MB: it is shown, found, and in the tail of its stream."""
+    much, line = f"yes 'of no interest' | head -c %d > /dev/{chatty}", "Traceback: it failed"
+    job_id = server.execute(f"{much % 5_000_000}; echo '{line}' > /dev/{quiet}; {much % 20_000_000}")
+    assert ended(job_id).output_bytes == 25_000_000 + len(line) + 1
+    assert server.call("tail_job_output", job_id=job_id, lines=5)[quiet] == f"{line}\n"
+    output = server.output(job_id)
+    assert output[quiet] == f"{line}\n"
+    assert f"{quiet}_dropped_bytes" not in output
+    assert output[f"{chatty}_dropped_bytes"] > 14_000_000
+    matches = server.call("search_job_output", job_ids=[job_id], pattern="it failed")["matches"]
+    assert [(match["line"], match["stream"]) for match in matches] == [(line, quiet)]
+
+
+@pytest.mark.parametrize(("first", "last"), [("stderr", "stdout"), ("stdout", "stderr")])
+def test_the_last_lines_of_each_stream_stay_however_small_the_limit(
+    start_server: StartServer, ended: Ended, first: str, last: str
+) -> None:
+    """Whichever pipe is read last: what comes through it is more than is kept in all."""
+    server = start_server(MCP_BG_MAX_OUTPUT_SIZE="20KB")
+    job_id = server.execute(f"seq 1 50 > /dev/{first}; seq 1 9000 > /dev/{last}")
+    ended(job_id)
+    tail = server.call("tail_job_output", job_id=job_id, lines=3)
+    assert (tail[first], tail[last]) == ("48\n49\n50\n", "8998\n8999\n9000\n")
+
+
 def test_alternating_streams_stay_within_the_limit_too(
     start_server: StartServer, ended: Ended, home: Path
 ) -> None:

@@ -120,11 +120,11 @@ class Reading(Looking):
 
 def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:
     """The next megabyte or so; bytes that are gone at the very end are a chunk of nothing."""
-    at = start
+    at, size = start, 0
     for piece in log.interleaved(start, log.end):
         yield Chunk(piece.stream, piece.data, piece.end, piece.start - at)
-        at = piece.end
-        if at - start > FOLLOW_BYTES:
+        at, size = piece.end, size + len(piece.data)
+        if size > FOLLOW_BYTES:
             return
     if at < log.end:
         yield Chunk(STDOUT, b"", log.end, log.end - at)
