@@ -145,17 +145,24 @@ class LogReader:
 
     def _gap_between(self, left: Segment, right: Segment, stream: int, start: int, end: int) -> Gap:
         """From the last byte of a stream in a segment to the next segment; of no bytes if nothing is missing."""
-        begin = left.end
-        if left.kept:
-            begin = max(
-                (stop for _, stop in self._spans(left, stream, left.start, left.end)), default=left.start
-            )
+        begin = self._end_of(stream, left)
         first, last = max(begin, start), min(right.start, end)  # what lies before `start` is not missed
         if first >= last:
             return Gap(begin, right.start, 0)
         count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
-        others = sum(self._kept_in(left, whose, first, last) for whose in (STDOUT, STDERR))
-        return Gap(begin, right.start, min(count, last - first - others))
+        return Gap(begin, right.start, min(count, last - first - self._others_in(left, first, last)))
+
+    def _end_of(self, stream: int, segment: Segment) -> int:
+        """Where the stream's part of a segment ends: of a whole one that is its end."""
+        if not segment.kept:
+            return segment.end
+        spans = self._spans(segment, stream, segment.start, segment.end)
+        return spans[-1][1] if spans else segment.start
+
+    def _others_in(self, segment: Segment, start: int, end: int) -> int:
+        if not segment.kept:
+            return 0
+        return sum(self._kept_in(segment, stream, start, end) for stream in (STDOUT, STDERR))
 
     def _unlabelled(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         for segment in self.segments(start, end):

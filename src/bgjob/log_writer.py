@@ -164,10 +164,17 @@ class LogWriter:
             if charges[stream] > left[stream]:
                 kept.trim(0)  # all of it is older
             if charges[stream] and left[stream] > PIECE.size:
-                kept.copy(start, self._newest_runs(start, stream, left[stream]), self._kept_file_bytes())
+                self._copy_newest(start, stream, left[stream])
         self._delete(1)
         for stream, kept in self._kept.items():
             kept.trim(left[stream])
+
+    def _copy_newest(self, start: int, stream: int, most: int) -> None:
+        runs = self._newest_runs(start, stream, most)
+        try:
+            self._kept[stream].copy(start, runs, self._kept_file_bytes())
+        except OSError:
+            pass  # no room for it, and what comes now is worth more
 
     def _share(self, stream: int) -> int:
         """How much of a stream stays whatever the other prints: a quarter of the limit for stderr; for stdout the rest,

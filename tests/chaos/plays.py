@@ -15,6 +15,7 @@ from bgjob.api import Jobs, Typed
 from bgjob.errors import NotRunning, NotSteerable, StdinClosed
 from bgjob.job import Exited, Killed, OverLimit, Running, State, TimedOut
 from bgjob.log_format import STDERR, STDOUT
+from bgjob.log_reader import LogReader
 from tests.chaos.stage import Violation
 from tests.chaos.tools import PATIENCE_S, wait_until
 
@@ -56,14 +57,16 @@ class Play:
 
 
 class Printed:
-    """The log of a job, by stream. What was dropped is told by the chunk after it, and is zeros here."""
+    """The log of a job, by stream. What was dropped is zeros here."""
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
-        self._streams = {STDOUT: b"", STDERR: b""}
-        self.has_gap = False
-        for chunk in jobs.follow(job_id, wait=False):
-            self._streams[chunk.stream] += bytes(chunk.dropped_bytes) + chunk.data
-            self.has_gap = self.has_gap or chunk.dropped_bytes > 0
+        log = jobs._log(jobs.look(job_id).job)
+        self._streams = {stream: with_zeros(log, stream) for stream in (STDOUT, STDERR)}
+        chunks = list(jobs.follow(job_id, wait=False))
+        self.has_gap = any(chunk.dropped_bytes for chunk in chunks)
+        for stream, data in self._streams.items():
+            if b"".join(chunk.data for chunk in chunks if chunk.stream == stream) != data.replace(b"\0", b""):
+                raise Violation(f"stream {stream} is something else to those who follow it")
 
     def check(self, stream: int, pattern: str, line_end: str) -> None:
         expected = pattern.replace("\n", line_end).encode()
@@ -71,6 +74,12 @@ class Printed:
         text = whole.decode().replace(line_end, "\n")
         if not re.fullmatch(pattern, text):
             raise Violation(f"stream {stream} is {shortened(text)!r}, and not {shortened(pattern)!r}")
+
+
+def with_zeros(log: LogReader, stream: int) -> bytes:
+    parts = [(piece.start, piece.data) for piece in log.forward(stream, 0, log.end)]
+    parts += [(gap.start, bytes(gap.count)) for gap in log.gaps(stream, 0, log.end)]
+    return b"".join(data for _, data in sorted(parts))
 
 
 def shortened(text: str) -> str:
@@ -208,7 +217,7 @@ def plays(terminal: bool) -> list[Play]:
     """Each ends by itself, or by what somebody does with it, whoever is killed meanwhile."""
     ending = [conversation, end_of_input, burst, bounded, left_behind, killed, timed_out]
     ending += [limited, silenced, run_again, silenced_and_run_again]
-    return [make(terminal) for make in ([*ending, resized] if terminal else ending)]
+    return [make(terminal) for make in ([*ending, resized] if terminal else [*ending, pushed])]
 
 
 def conversation(terminal: bool) -> Play:
@@ -266,6 +275,20 @@ def bounded(terminal: bool) -> Play:
         "seq 1 6000; exit 9",
         let_it_end,
         "".join(f"{number}\n" for number in range(1, 6001)),
+        options={"pty": terminal},
+        settings={"MCP_BG_MAX_OUTPUT_SIZE": "20KB"},
+        drops_output=True,
+    )
+
+
+def pushed(terminal: bool) -> Play:
+    """More of stdout than is kept: what stderr has in between stays, in other files."""
+    return Play(
+        "pushed",
+        "for n in 0 1 2 3 4 5; do seq ${n}001 ${n}999; echo error $n >&2; done; exit 9",
+        let_it_end,
+        "".join(f"{n * 1000 + number}\n" for n in range(6) for number in range(1, 1000)),
+        "".join(f"error {n}\n" for n in range(6)),
         options={"pty": terminal},
         settings={"MCP_BG_MAX_OUTPUT_SIZE": "20KB"},
         drops_output=True,

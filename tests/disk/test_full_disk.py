@@ -138,7 +138,7 @@ def test_any_sequence_of_full_and_empty_is_counted_exactly(
 
 def assert_no_orphans(log: Path) -> None:
     data = {path.name for path in log.iterdir() if not path.suffix}
-    runs = {path.stem for path in log.iterdir() if path.suffix}
+    runs = {path.stem for path in log.iterdir() if path.suffix == ".runs"}
     assert data == runs
 
 
