@@ -10,7 +10,7 @@ from typing import Any
 
 from bgjob.job import Event
 from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_lines import Cell, Forward, Lines, cells
+from bgjob.log_lines import Forward, Lines, cells
 from bgjob.log_reader import LogReader
 from bgjob.log_search import shown
 from bgjob.patterns import Pattern, compile_any, compile_pattern
@@ -75,14 +75,18 @@ class LogWatch:
         """What there is to tell of what came since the last time; `is_behind` if there was no time for all of it."""
         self.is_behind = True
         for cell in cells(log, self._at, log.end, newest_first=False):
-            if cell.start > self._at:
-                yield from self._gap(cell.start)
-            for stream, lines in self._lines.items():
+            before = {stream: _gone(log, stream, self._at, cell.start) for stream in self._lines}
+            inside = {
+                stream: cell.has_holes and _gone(log, stream, cell.start, cell.end) for stream in before
+            }
+            for stream in self._lines:
+                yield from self._flush_if(before[stream], stream)
                 if text := cell.text(stream):
-                    for block in lines.lines(text):
+                    for block in self._lines[stream].lines(text):
                         yield from self._matches(block, stream)
-                if cell.has_holes:
-                    yield from self._holes(log, cell, stream)
+                yield from self._flush_if(
+                    inside[stream], stream
+                )  # what is gone there lies behind what is left
             self._at = cell.end
             if out_of_time():
                 return
@@ -117,11 +121,11 @@ class LogWatch:
         self._missed += until - self._at
         self._at = until
 
-    def _holes(self, log: LogReader, cell: Cell, stream: int) -> Iterator[Event]:
-        """What a stream has lost there lies behind what is left of it."""
-        if missing := sum(gap.count for gap in log.gaps(stream, cell.start, cell.end)):
+    def _flush_if(self, missed: int, stream: int) -> Iterator[Event]:
+        """Where bytes of a stream are gone, its line ends; what the other has lost does not cut it."""
+        if missed:
+            self._missed += missed
             yield from self._flush_one(stream)
-            self._missed += missing
 
     def _flush(self) -> Iterator[Event]:
         for stream in self._lines:
@@ -182,3 +186,7 @@ class LogWatch:
             stream=STREAM_WORDS[stream],
             cursor=f"{match.offset}-{match.end}",
         )
+
+
+def _gone(log: LogReader, stream: int, start: int, end: int) -> int:
+    return sum(gap.count for gap in log.gaps(stream, start, end)) if start < end else 0

@@ -21,7 +21,15 @@ from bgjob.log_reader import LogReader
 from bgjob.log_search import search
 from bgjob.log_writer import LogWriter
 from bgjob.patterns import compile_pattern
-from tests.disk.logs import SLACK_BYTES, STREAMS, PipedLog, assert_readers_tell_the_truth, joined, pour
+from tests.disk.logs import (
+    SLACK_BYTES,
+    STREAMS,
+    PipedLog,
+    assert_pieces_are_in_place,
+    assert_readers_tell_the_truth,
+    joined,
+    pour,
+)
 
 RELEASE = Path(__file__).parents[1] / "contracts/releases/bgjob-0.1.0.zip"
 LIMITS = st.integers(1 << 10, 64 << 10)
@@ -35,7 +43,7 @@ STEPS = st.lists(
     max_size=40,
 )
 RELAXED = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 Steps = list[tuple[int, int, int]]
 
@@ -266,6 +274,34 @@ def test_the_release_before_shares_sees_a_gap_and_no_wrong_byte(tmp_path: Path) 
                 assert data == log.everything[start : start + len(data)]
                 assert set(log.owner[start : start + len(data)]) == {stream}
             assert sum(len(data) for _, data in pieces) + sum(gaps) == log.printed[stream]
+
+
+def test_a_kept_file_that_is_something_else_stops_no_reader(tmp_path: Path) -> None:
+    """What can be read of it is what was printed; the rest is a gap."""
+    with PipedLog(tmp_path / "log", 20_000) as log:
+        play(log, [(STDOUT, 700, 1), (STDERR, 60, 2)] * 40)
+        victim = sorted(log.directory.glob("*.stderr"))[1]
+        whole = victim.read_bytes()
+        for content in (b"", b"\0", bytes(300), b"\xff" * 300, whole[:-1], whole[:50], whole[8:], whole[16:]):
+            victim.write_bytes(content)
+            assert_no_byte_is_wrong(log)
+        victim.unlink()
+        for make in (victim.mkdir, partial(os.mkfifo, victim), partial(victim.symlink_to, "/etc/passwd")):
+            make()
+            assert_no_byte_is_wrong(log)
+            victim.rmdir() if victim.is_dir() else victim.unlink()
+
+
+def assert_no_byte_is_wrong(log: PipedLog) -> None:
+    reader = log.reader()
+    for stream in STREAMS:
+        pieces = list(reader.forward(stream, 0, reader.end))
+        assert_pieces_are_in_place(log, stream, pieces)
+        assert joined(pieces) == joined(list(reader.backward(stream, 0, reader.end))[::-1])
+        reader.gaps(stream, 0, reader.end)
+    assert_the_order_is_that_of_the_log(log)
+    for newest_first in (False, True):
+        assert search(reader, compile_pattern("."), limit=5, newest_first=newest_first).complete
 
 
 OLD_READER = """

@@ -125,6 +125,20 @@ def test_what_was_counted_and_missed_is_not_forgotten_by_the_next_one(log: str) 
     assert len(told) + sum(each.get("suppressed", 0) for each in [*told, *rest]) == 1000
 
 
+def test_what_is_kept_of_one_stream_is_watched_though_the_other_is_gone(
+    log: str, without_limit: None
+) -> None:
+    """A line of stderr that came in two parts is one, whatever of stdout is gone in between."""
+    writer, watch = LogWriter(log, 64_000), LogWatch(["^error [0-9]+$"], {})
+    for number in range(50):
+        pour(writer, STDERR, b"err")
+        pour(writer, STDOUT, b"x" * 4999 + b"\n")
+        pour(writer, STDERR, b"or %d\n" % number)
+    assert lines_of(scan(watch, log)) == [f"error {number}" for number in range(50)]
+    (unwatched,) = [event for event in watch.finish() if event["kind"] == "unwatched"]
+    assert unwatched["bytes"] == 250_000 - LogReader(log).kept(STDOUT, 0, 1 << 30)
+
+
 def test_bytes_that_are_gone_before_they_were_read_are_told(log: str) -> None:
     writer = LogWriter(log, 8000)
     pour(writer, STDOUT, b"begin\n")
