@@ -85,6 +85,7 @@ class LogReader:
         self._directory = directory
         self._segments, newest = _segments(directory)
         self._indexes: dict[Segment, bytes] = {}
+        self._last_parts: tuple[Segment | None, list[Part]] = None, []
         self._printed = printed
         self.end = max(self._segments[-1].end if self._segments else 0, sum(printed))
         self.written_at = newest
@@ -150,7 +151,10 @@ class LogReader:
         if first >= last:
             return Gap(begin, right.start, 0)
         count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
-        return Gap(begin, right.start, min(count, last - first - self._others_in(left, first, last)))
+        most = last - first
+        if left.kept and most < right.start - begin:
+            most -= sum(self._kept_in(left, whose, first, last) for whose in (STDOUT, STDERR))
+        return Gap(begin, right.start, min(count, most))
 
     def _end_of(self, stream: int, segment: Segment) -> int:
         """Where the stream's part of a segment ends: of a whole one that is its end."""
@@ -158,11 +162,6 @@ class LogReader:
             return segment.end
         spans = self._spans(segment, stream, segment.start, segment.end)
         return spans[-1][1] if spans else segment.start
-
-    def _others_in(self, segment: Segment, start: int, end: int) -> int:
-        if not segment.kept:
-            return 0
-        return sum(self._kept_in(segment, stream, start, end) for stream in (STDOUT, STDERR))
 
     def _unlabelled(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         for segment in self.segments(start, end):
@@ -267,8 +266,10 @@ class LogReader:
         return b""  # a writer deletes the data first: this name was lost in a power cut, or is not ours
 
     def _parts(self, segment: Segment) -> list[Part]:
-        files = [(STREAMS[name[-7:]], _content(f"{self._directory}/{name}")) for name in segment.kept]
-        return parts_of(files, segment.start, segment.end)
+        if self._last_parts[0] != segment:  # they are asked for twice: for its runs, then for its bytes
+            files = [(STREAMS[name[-7:]], _content(f"{self._directory}/{name}")) for name in segment.kept]
+            self._last_parts = segment, parts_of(files, segment.start, segment.end)
+        return self._last_parts[1]
 
     def _path(self, segment: Segment) -> str:
         return f"{self._directory}/{segment_name(segment.start)}"
