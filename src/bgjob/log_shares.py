@@ -8,6 +8,9 @@ import os
 
 from bgjob.log_format import HEADER, KEPT_SUFFIXES, PIECE, STDOUT, pieces_of, segment_name
 
+Runs = list[
+    tuple[int, int, int, int]
+]  # (offset, stamp, bytes of its stream before it, length) each, oldest first
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -22,8 +25,8 @@ class KeptStream:
     def weight(self) -> int:
         return sum(size for _, size in self._files)
 
-    def copy(self, start: int, runs: list[tuple[int, int, int, int]], file_bytes: int) -> None:
-        """Runs of the segment that begins there, oldest first: (offset, stamp, bytes of the stream before, length)."""
+    def copy(self, start: int, runs: Runs, file_bytes: int) -> None:
+        """These runs, of the segment that begins there."""
         fd = os.open(f"{self._directory}/{segment_name(start)}", os.O_RDONLY | os.O_CLOEXEC)
         waiting = runs[::-1]
         try:
@@ -35,10 +38,9 @@ class KeptStream:
         finally:
             os.close(fd)
 
-    def _fill_a_file(
-        self, fd: int, start: int, waiting: list[tuple[int, int, int, int]], file_bytes: int
-    ) -> None:
-        """The newest one if it has room and nothing is missing in between, or another; in one write."""
+    def _fill_a_file(self, fd: int, start: int, waiting: Runs, file_bytes: int) -> None:
+        """The newest one if it has room and nothing is missing in between, or another; in one write. The next run
+        is the last that waits."""
         offset, _, before, _ = waiting[-1]
         parts = []
         if not self._files or before != self._printed or self._files[-1][1] + PIECE.size >= file_bytes:

@@ -13,7 +13,7 @@ import os
 import time
 
 from bgjob.log_format import HEADER, PIECE, RUN, RUN_RESOLUTION_US, RUNS_SUFFIX, STDERR, STDOUT, segment_name
-from bgjob.log_shares import KeptStream, write_all
+from bgjob.log_shares import KeptStream, Runs, write_all
 
 SEGMENTS_PER_LOG = 8
 STDERR_SHARE = 4  # a quarter of the limit
@@ -191,9 +191,9 @@ class LogWriter:
         """What the segments after the oldest middle one have of a stream's share."""
         return sum(charges[stream] for _, _, charges in self._segments[2:])
 
-    def _newest_runs(self, start: int, stream: int, most: int) -> list[tuple[int, int, int, int]]:
+    def _newest_runs(self, start: int, stream: int, most: int) -> Runs:
         """Of one stream in a segment; the oldest is cut to what still fits."""
-        newest: list[tuple[int, int, int, int]] = []
+        newest: Runs = []
         for offset, stamp, before, length in reversed(self._runs_of(start)):
             count = min(length, most - PIECE.size)
             if stamp & 0xFF == stream and count > 0:
@@ -201,7 +201,7 @@ class LogWriter:
                 most -= PIECE.size + count
         return newest[::-1]
 
-    def _runs_of(self, start: int) -> list[tuple[int, int, int, int]]:
+    def _runs_of(self, start: int) -> Runs:
         path = f"{self.directory}/{segment_name(start)}"
         with open(path + RUNS_SUFFIX, "rb", buffering=0) as file:
             return runs_of(file.readall(), start + os.stat(path).st_size)
@@ -283,18 +283,18 @@ class LogWriter:
         return count
 
 
-def runs_of(index: bytes, end: int) -> list[tuple[int, int, int, int]]:
-    """(offset, stamp, bytes of its stream before it, length) of each run of a segment that ends there."""
+def runs_of(index: bytes, end: int) -> Runs:
+    """Of a segment that ends there, from its header and runs."""
     before = dict(zip((STDOUT, STDERR), HEADER.unpack_from(index), strict=True))
     stamps = [*RUN.iter_unpack(index[HEADER.size : len(index) - len(index) % RUN.size]), (end, 0)]
-    runs = []
+    runs: Runs = []
     for (left, stamp), (right, _) in itertools.pairwise(stamps):
         runs.append((left, stamp, before[stamp & 0xFF], right - left))
         before[stamp & 0xFF] += right - left
     return runs
 
 
-def charges_of(runs: list[tuple[int, int, int, int]]) -> dict[int, int]:
+def charges_of(runs: Runs) -> dict[int, int]:
     charges = {STDOUT: 0, STDERR: 0}
     for _, stamp, _, length in runs:
         charges[stamp & 0xFF] += PIECE.size + length
