@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bgjob import log_shares, log_writer
+from bgjob import excerpt, log_shares, log_writer
 from bgjob.log_format import HEADER, PIECE, STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.log_search import search
@@ -254,6 +255,23 @@ def test_a_search_finds_what_is_kept_of_segments_that_go_while_it_reads(tmp_path
         lines = [b"error %d" % number for number in range(40)]
         assert [match.line for match in found.matches] == lines[:: -1 if newest_first else 1]
         assert [match.stream for match in found.matches] == [STDERR] * 40
+
+
+def test_an_answer_has_as_much_as_it_may_however_far_apart_what_is_kept_lies(tmp_path: Path) -> None:
+    writer = LogWriter(str(tmp_path), 64 << 10)
+    for number in range(100):
+        pour(writer, STDERR, b"error %d\n" % number)
+        pour(writer, STDOUT, b"x" * 4999 + b"\n")
+    writer._close()
+    log = LogReader(str(tmp_path))
+    gap = next(gap for gap in log.gaps(STDOUT, 0, log.end))
+    view = excerpt.window(f"{gap.start}-{gap.end}", log.end)
+    shown = excerpt.interleaved(log, view, 300)
+    head, note, tail = re.split(r"(\[bgjob: .*\]\n)", shown.text)
+    assert 100 < len(head) < 300
+    assert 100 < len(tail) < 300
+    assert f"{shown.left_out_bytes} bytes left out here" in note
+    assert shown.dropped_bytes == gap.count
 
 
 def test_the_release_before_shares_sees_a_gap_and_no_wrong_byte(tmp_path: Path) -> None:
