@@ -292,7 +292,7 @@ SETTINGS = (
         "300",
         _seconds(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
-        "how often ended jobs are cleaned up",
+        "how often ended jobs are cleaned up, by whoever starts a job",
     ),
     Setting(
         "MCP_BG_WORKING_DIR",
@@ -325,7 +325,7 @@ SETTINGS = (
         "7",
         _days(100_000),
         "days, from 0 to 100000",
-        "how long an ended job is kept",
+        "how long a job of this server is kept once it has ended, whoever cleans up",
     ),
     Setting(
         "MCP_BG_KEEP_JOBS",
@@ -333,7 +333,7 @@ SETTINGS = (
         "1000",
         _whole(0, 1_000_000_000),
         "a whole number from 0 to 1000000000",
-        "how many ended jobs are kept",
+        "among how many ended jobs it is kept, the newest first",
     ),
     Setting(
         "MCP_BG_MAX_WAIT",
@@ -366,8 +366,8 @@ SETTINGS = (
         "none",
         _or_none(_size(MIB, 1024 * TIB)),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
-        "how much room all jobs together may take on disk: the oldest ended ones go first; where running ones alone "
-        "take more, none is started",
+        "how much room all jobs together may take on disk when this server starts one: the oldest ended ones go first, "
+        "however long they were to be kept; where running ones alone take more, none is started",
     ),
     Setting(
         "MCP_BG_NEWS",

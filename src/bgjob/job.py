@@ -47,6 +47,9 @@ class Spec:
     group: str | None = None
     on_event: str | None = None
     """A shell command that is run for each of its events."""
+    keep_days: float | None = None
+    keep_jobs: int | None = None
+    """How long its starter promised to keep it once it has ended, and among how many. None: it promised nothing."""
 
 
 class UnreadableSpec(Spec):

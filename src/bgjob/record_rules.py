@@ -207,6 +207,8 @@ SPEC_RULES: Mapping[str, Rule] = {
     ),
     "group": _or_none(_is_text),
     "on_event": _or_none(_is_text),
+    "keep_days": _or_none(_number(0, MOST_FINITE)),
+    "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
 }
 MAY_LACK = frozenset(
     field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)

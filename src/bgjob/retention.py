@@ -1,5 +1,8 @@
 """Ended jobs that are too old or too many go; so does what killed starters and cleaners left behind.
 
+How long a job is kept is in its spec: its starter promised it. Whoever cleans has settings of its own, and of the two
+the longer promise counts. A job without one has the longest that is known.
+
 cleaned            its mtime says when somebody last cleaned up
 clock, leapt       when the machine was booted, by the clock of that time; when that clock last leapt
 """
@@ -7,13 +10,15 @@ clock, leapt       when the machine was booted, by the clock of that time; when 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
+from typing import NamedTuple
 
 from bgjob import jobdir
 from bgjob.errors import StoreUnusable
 from bgjob.index import ABANDONED_S, made_at
-from bgjob.job import Job, Lost, Running
+from bgjob.job import Job, Lost, Running, Spec
 from bgjob.jobdir import LOG, SPEC
 from bgjob.layout import DRAFTS, TRASH
 from bgjob.locks import try_lock
@@ -25,8 +30,15 @@ SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 STEADY_S = 3600.0
 
 
+class Promise(NamedTuple):
+    """How many ended jobs are kept, and for how long."""
+
+    keep_jobs: int
+    keep_days: float
+
+
 def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
-    """At most once per interval, by whoever comes by."""
+    """At most once per interval, by whoever starts a job. `keep_jobs` and `keep_days` are what it promises itself."""
     now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
     if 0 <= now - cleaned_at < interval_s:
         return
@@ -36,7 +48,7 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
         os.utime(turn.fileno())
         with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
-            _remove_surplus(store, keep_jobs, now - keep_days * DAY_S, now, leapt_at)
+            _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
             _sweep(store.home, now - ABANDONED_S)
             store.index.mend()
 
@@ -58,19 +70,36 @@ def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> floa
     return mtime(leapt)
 
 
-def _remove_surplus(store: Store, keep_jobs: int, oldest: float, now: float, leapt_at: float) -> None:
+def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) -> None:
     places = list(store.ids())
-    kept, are_few, wanted = 0, len(places) <= keep_jobs, store.waited_for()
+    kept, are_few, wanted = 0, len(places) <= ours.keep_jobs, store.waited_for()
+    longest = functools.cache(lambda: _longest_promise(store, places, ours))
     for place, job_id in places:
-        if job_id in wanted or (are_few and oldest <= made_at(place) <= now):
+        if job_id in wanted or (are_few and now - ours.keep_days * DAY_S <= made_at(place) <= now):
             continue  # how it ended decides about others; or neither too many nor too old: no need to open it
         job = store.ended(job_id)
         if job is None:
             continue
-        kept += job.is_understood  # a newer version's job goes by its age alone, and takes nobody's place
-        is_surplus = kept > keep_jobs and job.is_understood
-        if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < oldest:
+        promise = _promise(job.spec, ours) or longest()
+        # a newer version's job goes by its age alone, and takes nobody's place
+        is_surplus = kept >= promise.keep_jobs and job.is_understood
+        if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < now - promise.keep_days * DAY_S:
             store.remove(place, job_id)
+        else:
+            kept += job.is_understood
+
+
+def _promise(spec: Spec, ours: Promise) -> Promise | None:
+    """The longer of its starter's and ours; None: its starter, of an older version, left none."""
+    if spec.keep_jobs is None or spec.keep_days is None:
+        return None
+    return Promise(max(spec.keep_jobs, ours.keep_jobs), max(spec.keep_days, ours.keep_days))
+
+
+def _longest_promise(store: Store, places: list[tuple[str, str]], ours: Promise) -> Promise:
+    specs = (store.spec(job_id) for _, job_id in places)
+    promises = [ours, *filter(None, (_promise(spec, ours) for spec in specs))]
+    return Promise(max(each.keep_jobs for each in promises), max(each.keep_days for each in promises))
 
 
 def _last_seen(store: Store, job: Job) -> float:

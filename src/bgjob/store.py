@@ -239,6 +239,11 @@ class Store:
         specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
         return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
 
+    def spec(self, job_id: str) -> Spec:
+        """What was to be run; one that is unreadable if there is no such job."""
+        known = self._ended.get(job_id)
+        return known.spec if known else self._specs.get(job_id) or read_spec(job_id, self.directory(job_id))
+
     def ended(self, job_id: str) -> Job | None:
         """None if there is none, or if somebody may still write into it."""
         with contextlib.suppress(JobNotFound):

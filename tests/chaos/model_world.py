@@ -33,7 +33,13 @@ from tests.chaos.model_servers import Refused, Server, ServerRoom
 from tests.chaos.tools import wait_until
 
 SLOTS = 3
-SETTINGS = {"MCP_BG_MAX_JOBS": str(SLOTS), "MCP_BG_MAX_RESPONSE": "10MB", "MCP_BG_CLEANUP_INTERVAL": "86400"}
+SETTINGS = {
+    "MCP_BG_MAX_JOBS": str(SLOTS),
+    "MCP_BG_MAX_RESPONSE": "10MB",
+    "MCP_BG_KEEP_JOBS": "0",  # they promise nothing, and do not clean: the model does, by what it likes to keep
+    "MCP_BG_KEEP_DAYS": "0",
+    "MCP_BG_CLEANUP_INTERVAL": "86400",
+}
 DESCRIPTORS_TO_COME = 4  # of a shim that has just begun: the log, its runs, a pidfd, and a file for a moment
 MODES = ["plain", "stubborn", "polite"]
 Thing = TypeVar("Thing")

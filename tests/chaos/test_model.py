@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from bgjob import processes
-from bgjob.api import open_jobs
+from bgjob import processes, retention
 from tests.chaos.model_jobs import LOST, TIMED_OUT, End, Life, Stream, strike
 from tests.chaos.model_servers import Refused, Server, ServerRoom
 from tests.chaos.model_world import MODES, World, pick
@@ -408,8 +407,7 @@ class LifeOfJobs(World):
             self.a_job_times_out(which=0, whom=0, part=None)
         ended, store = self.some(lambda life: life.ends and not life.shim), self.fresh_door()._store
         wait_until(lambda: not any(store.has_shim(life.id) for life in ended), "their shims have left")
-        keep = {"MCP_BG_KEEP_JOBS": str(keep_jobs), "MCP_BG_KEEP_DAYS": str(keep_days)}
-        open_jobs({**self.environment, **keep, "MCP_BG_CLEANUP_INTERVAL": "0.000001"}, many=False).list()
+        retention.clean(store, keep_jobs, keep_days, interval_s=0)
         kept = min(len(ended), keep_jobs) if keep_days else 0
         for life in ended[: len(ended) - kept]:
             life.removed = True

@@ -179,9 +179,9 @@ def test_a_recorded_store_takes_new_jobs(recorded: Recorded) -> None:
 def test_old_jobs_are_cleaned_up_by_age_like_any_other(recorded: Recorded) -> None:
     environ = {**recorded.environ, "MCP_BG_KEEP_DAYS": "0", "MCP_BG_CLEANUP_INTERVAL": "0.001"}
     jobs = open_jobs(environ, many=False)
-    jobs.list()
-    assert jobs.list().jobs == []
-    assert list((recorded.home / "jobs").iterdir()) == []
+    job_id = jobs.execute("true").id
+    assert [job.id for job in jobs.list().jobs] == [job_id]
+    assert [path.name for path in (recorded.home / "jobs").iterdir()] == [job_id]
 
 
 def test_nothing_in_a_recorded_store_names_the_machine_it_comes_from() -> None:

@@ -16,14 +16,16 @@ from bgjob.spawn import Spawner
 from bgjob.store import NewJob, Store
 
 
-def new_spec(created_at: float | None = None, command: str = "true") -> Spec:
-    return Spec(str(uuid.uuid4()), command, "/bin/sh", "/", created_at or time.time(), 1 << 20)
+def new_spec(created_at: float | None = None, command: str = "true", **more: Any) -> Spec:
+    return Spec(str(uuid.uuid4()), command, "/bin/sh", "/", created_at or time.time(), 1 << 20, **more)
 
 
-def ended_job(store: Store, ended_at: float | None = None, created_at: float | None = None) -> str:
+def ended_job(
+    store: Store, ended_at: float | None = None, created_at: float | None = None, **more: Any
+) -> str:
     """A job that exited with 0, and whose shim is gone."""
     ended_at = ended_at or time.time()
-    spec = new_spec(created_at or ended_at)
+    spec = new_spec(created_at or ended_at, **more)
     new = store.create(spec)
     write_outcome(Path(new.directory), ended_at=ended_at)
     os.close(new.lock)

@@ -46,6 +46,51 @@ def test_the_age_of_a_job_counts_from_its_end(store: Store) -> None:
     assert listed(store) == [long_one]
 
 
+def test_a_job_is_kept_for_as_long_as_its_starter_promised_whoever_cleans(store: Store) -> None:
+    now = time.time()
+    kept = ended_job(store, ended_at=now - 30 * DAY_S, keep_days=90.0, keep_jobs=1000)
+    ended_job(store, ended_at=now - 91 * DAY_S, keep_days=90.0, keep_jobs=1000)
+    clean(store, keep_jobs=0, keep_days=0)
+    assert listed(store) == [kept]
+
+
+def test_a_job_is_kept_among_as_many_as_its_starter_promised_whoever_cleans(store: Store) -> None:
+    now = time.time()
+    ids = [
+        ended_job(store, created_at=now - age, ended_at=now, keep_days=7.0, keep_jobs=3) for age in range(5)
+    ]
+    clean(store, keep_jobs=0)
+    assert listed(store) == ids[:3]
+
+
+def test_who_cleans_may_keep_jobs_for_longer_than_they_were_promised(store: Store) -> None:
+    job_id = ended_job(store, ended_at=time.time() - 30 * DAY_S, keep_days=0.0, keep_jobs=0)
+    clean(store, keep_days=90)
+    assert listed(store) == [job_id]
+    clean(store, keep_days=7)
+    assert listed(store) == []
+
+
+def test_a_job_that_goes_takes_nobodys_place_among_the_kept(store: Store) -> None:
+    now = time.time()
+    old = ended_job(store, created_at=now - 10, ended_at=now, keep_days=7.0, keep_jobs=2)
+    for age in range(3):
+        ended_job(store, created_at=now - age, ended_at=now, keep_days=0.0, keep_jobs=0)
+    clean(store, keep_jobs=0, keep_days=0)
+    assert listed(store) == [old]
+
+
+def test_a_job_of_a_version_that_promised_nothing_has_the_longest_promise_that_is_known(store: Store) -> None:
+    now = time.time()
+    before = ended_job(store, ended_at=now - 30 * DAY_S)
+    other = ended_job(store, ended_at=now, keep_days=90.0, keep_jobs=1000)
+    clean(store, keep_jobs=0, keep_days=7)
+    assert listed(store) == [other, before]
+    Path(store.directory(other)).rename(store.home + "/gone")
+    clean(Store(store.home), keep_jobs=0, keep_days=7)
+    assert listed(store) == []
+
+
 def test_a_lost_job_ages_too(store: Store) -> None:
     """From when its files were last written: how long it ran, nobody knows."""
     new = running_job(store, created_at=time.time() - 8 * DAY_S)

@@ -333,9 +333,13 @@ def test_a_place_that_no_clock_gave_is_passed_over(tmp_path: Path) -> None:
     assert listed(store)[0] == newest
 
 
-def bgjob(home: Path, clock: Clock, *arguments: str, **settings: str) -> str:
-    environment = {**os.environ, **clock.environment, "BGJOB_HOME": str(home), **settings}
-    command = [sys.executable, "-m", "bgjob", *arguments]
+def bgjob(home: Path, clock: Clock, *arguments: str) -> str:
+    return python(home, clock, "-m", "bgjob", *arguments)
+
+
+def python(home: Path, clock: Clock, *arguments: str) -> str:
+    environment = {**os.environ, **clock.environment, "BGJOB_HOME": str(home)}
+    command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, check=True).stdout.decode()
 
 
@@ -343,14 +347,22 @@ def run(home: Path, clock: Clock, command: str) -> str:
     return bgjob(home, clock, "run", command).strip()
 
 
-def ps(home: Path, clock: Clock, **settings: str) -> list[str]:
+def ps(home: Path, clock: Clock) -> list[str]:
     """The first characters of their ids."""
-    return [line[:8] for line in bgjob(home, clock, "ps", **settings).splitlines()[1:]]
+    return [line[:8] for line in bgjob(home, clock, "ps").splitlines()[1:]]
 
 
 # -- what is kept ---------------------------------------------------------------------------------------
 
-WEEK = {"MCP_BG_KEEP_DAYS": "7", "MCP_BG_CLEANUP_INTERVAL": "0.000001"}
+CLEAN = (
+    "import sys; from bgjob import retention, store; retention.clean(store.Store(sys.argv[1]), 1000, 7, 0)"
+)
+
+
+def kept(home: Path, clock: Clock) -> list[str]:
+    """What somebody leaves who cleans up by that clock."""
+    python(home, clock, "-c", CLEAN, str(home))
+    return ps(home, clock)
 
 
 @pytest.fixture
@@ -363,7 +375,7 @@ def test_a_clock_that_is_wrong_for_a_while_costs_no_job(own_home: Path, clock: C
     made = [ended(own_home, clock)]
     for offset in (YEARS, YEARS, YEARS + DAY, 0, -YEARS, 0):
         clock.set(offset)
-        assert ps(own_home, clock, **WEEK) == made
+        assert kept(own_home, clock) == made
 
 
 def test_jobs_from_before_and_from_a_future_that_was_taken_back_age_all_the_same(
@@ -371,15 +383,15 @@ def test_jobs_from_before_and_from_a_future_that_was_taken_back_age_all_the_same
 ) -> None:
     before = ended(own_home, clock)
     clock.set(YEARS)
-    assert ps(own_home, clock, **WEEK) == [before]
+    assert kept(own_home, clock) == [before]
     future = ended(own_home, clock)
     clock.set(0)
-    assert ps(own_home, clock, **WEEK) == [future, before]
+    assert kept(own_home, clock) == [future, before]
     clock.set(5 * DAY)
     now = ended(own_home, clock)
-    assert ps(own_home, clock, **WEEK) == [now, future, before]
+    assert kept(own_home, clock) == [now, future, before]
     clock.set(8 * DAY)
-    assert ps(own_home, clock, **WEEK) == [now]
+    assert kept(own_home, clock) == [now]
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["away", "set"])

@@ -57,7 +57,7 @@ class Door:
         queue_dir.kick(home)
 
     def _clean(self) -> None:
-        """What whoever comes by does for all."""
+        """What whoever starts a job does for all. Who only looks deletes nothing."""
         settings = self._settings
         retention.clean(self._store, settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)
         lookout.ensure_watcher(self._store.home, self._environment)

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from bgjob import activity, processes, queue_dir, terms, waiting
+from bgjob import activity, lookout, processes, queue_dir, terms, waiting
 from bgjob.api.answers import InputWord, Look, Page, Place
 from bgjob.api.find import Finding
 from bgjob.api.silence import idle_s, ran_s
@@ -70,7 +70,7 @@ class Looking(Finding):
         return Limited(limits=limits, limited_by=self._store.limited_by(job.id)) if limits else Limited()
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:
-        self._clean()
+        lookout.ensure_watcher(self._store.home, self._environment)
         found: list[tuple[str, Job]] = []
         next_cursor = None
         for place, job in self._store.jobs(before=cursor):

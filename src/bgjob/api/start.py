@@ -131,6 +131,8 @@ class Starting(Looking):
             queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
             group=self._checked_group(given.get("group")),
             on_event=self._settings.on_event,
+            keep_days=self._settings.keep_days,
+            keep_jobs=self._settings.keep_jobs,
         )
 
     def _queue(self, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
