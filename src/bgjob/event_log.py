@@ -105,7 +105,11 @@ def is_closed(directory: str, number: int) -> bool:
 
 
 def segments(directory: str) -> list[int]:
-    return sorted(int(name) for name in os.listdir(directory) if name.isascii() and name.isdecimal())
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:  # deleted under us, with the home or without
+        return []
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
 def newest(directory: str) -> int:

@@ -36,7 +36,8 @@ class Index:
         try:
             return os.listdir(self._directory)
         except FileNotFoundError:  # thrown away under us
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._directory, 0o700)
             self.mend()
             return os.listdir(self._directory)
 

@@ -25,6 +25,8 @@ import json
 import os
 import time
 
+from bgjob.home_dir import is_ours
+
 TYPE_CHECKING = False  # as typing has it, without the 5 ms it takes to import
 if TYPE_CHECKING:
     from typing import Any
@@ -96,7 +98,8 @@ def read_record(path: str) -> Record | None:
     if fd is None:
         return None
     try:
-        if os.fstat(fd).st_size > RECORD_MAX_BYTES:
+        info = os.fstat(fd)
+        if info.st_size > RECORD_MAX_BYTES or not is_ours(info):
             return None
         data = os.read(fd, READ_BYTES)
         while more := os.read(fd, READ_BYTES):

@@ -24,7 +24,6 @@ SHELL = "/bin/sh"
 
 
 def enter(home: str, job_id: str) -> None:
-    os.makedirs(f"{home}/{WATCHES}", mode=0o700, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     os.close(os.open(f"{home}/{WATCHES}/{job_id}", flags, 0o600))
 

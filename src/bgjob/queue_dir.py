@@ -17,6 +17,7 @@ import stat
 import time
 
 from bgjob import jobdir, processes
+from bgjob.home_dir import is_ours_alone
 from bgjob.layout import JOBS
 from bgjob.locks import open_locked, try_lock
 
@@ -96,7 +97,11 @@ def find(home: str, job_id: str) -> str | None:
 
 
 def is_waiting(directory: str) -> bool:
-    return os.path.lexists(f"{directory}/{jobdir.PAPERS}")
+    """Papers that another user has put there are none."""
+    try:
+        return is_ours_alone(os.lstat(f"{directory}/{jobdir.PAPERS}"))
+    except OSError:
+        return False
 
 
 def hold(directory: str, tries: int = 1) -> int | None:

@@ -22,18 +22,19 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bgjob import cgroup, jobdir, processes, queue_dir, slots
+from bgjob import cgroup, home_dir, jobdir, processes, queue_dir, slots
 from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.event_log import EVENTS
+from bgjob.home_dir import Home, Unsafe
 from bgjob.index import Index, newest_first
 from bgjob.job import JOB_ID, Job, Lost, PastRuns, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
 from bgjob.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH
+from bgjob.lookout import WATCHES
 from bgjob.queue_dir import QUEUE
 from bgjob.records import (
     read_groups,
@@ -50,6 +51,8 @@ ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
+DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE, WATCHES)
+ELSEWHERE = "Or set BGJOB_HOME to another directory, for you alone."
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,17 @@ class NewJob:
 
 class Store:
     def __init__(self, home: str) -> None:
-        self.home = os.path.abspath(home)
+        self.home = _real_place(home)
+        self._safe: Home | None = None
         self._jobs = f"{self.home}/{JOBS}"
-        self.index = Index(self.home, lambda job_id: self.load(job_id).spec.created_at)
+        self.index = Index(self.home, lambda job_id: self._load(job_id).spec.created_at)
         self.events = f"{self.home}/{EVENTS}"
         self._ended: dict[str, Job] = {}  # these never change again
         self._specs: dict[str, Spec] = {}  # nor do these
-        self._prepare()
+        try:
+            self.prepare()
+        except OSError as error:
+            raise StoreUnusable(f"The job store {self.home} cannot be used: {error}. {ELSEWHERE}") from error
 
     # -- making a job -------------------------------------------------------------------------------
 
@@ -116,6 +123,7 @@ class Store:
         """Held by whoever makes sure that there is one job of this name."""
         path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
         try:
+            self.prepare()
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CannotStart(error, self.home) from error
@@ -159,6 +167,11 @@ class Store:
             cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
 
     def load(self, job_id: str) -> Job:
+        self.directory(job_id)  # what is no id is not there, wherever the home is
+        self.check_there()
+        return self._load(job_id)
+
+    def _load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         if not os.path.isdir(directory):
             self._ended.pop(job_id, None)
@@ -179,13 +192,18 @@ class Store:
         try:
             yield
         except OSError as error:
+            if not os.path.lexists(self.home):
+                raise self._gone() from error
             raise StoreUnusable(
                 f"The job store {self.home} cannot be read now: {error}. The job is not touched by that; try again."
             ) from error
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
         """(place in the order, job id), newest first; `before` is such a place."""
-        entries = self.index.entries()
+        if not self._is_there():
+            return iter(())
+        with self._readable():
+            entries = self.index.entries()
         self._forget_all_but(entries)
         return newest_first(entries, before)
 
@@ -199,7 +217,7 @@ class Store:
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
         for place, job_id in self.ids(before):
             with contextlib.suppress(JobNotFound):  # cleaned up meanwhile, or not yet visible
-                yield place, self.load(job_id)
+                yield place, self._load(job_id)
 
     def _read(self, job_id: str, directory: str) -> Job:
         spec = self._specs.get(job_id) or read_spec(job_id, directory)
@@ -253,20 +271,41 @@ class Store:
 
     # -- the home -----------------------------------------------------------------------------------
 
-    def _prepare(self) -> None:
-        made = [path for path in _with_ancestors(os.path.realpath(self.home)) if not os.path.isdir(path)]
+    def prepare(self) -> None:
+        """At first and before each start: the home is safe, and whole, also if it was deleted or replaced under us."""
+        is_known = self._safe is not None and self._safe.is_in_place()
         try:
-            os.makedirs(self.home, mode=0o700, exist_ok=True)
-            _check_private(self.home)
-            new = not os.path.isdir(f"{self.home}/{INDEX}")
-            for name in (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE):
-                os.makedirs(f"{self.home}/{name}", mode=0o700, exist_ok=True)
-            if new or self._is_first_since_boot():
-                self._settle_in(made)
-        except OSError as error:
-            raise StoreUnusable(
-                f"The job store {self.home} cannot be used: {error}. Set BGJOB_HOME."
-            ) from error
+            made = home_dir.make(self.home)
+            safe = Home(self.home)
+            lacks_index = not os.path.isdir(f"{self.home}/{INDEX}")
+            home_dir.make_inside(self.home, DIRECTORIES)
+        except Unsafe as why:
+            raise StoreUnusable(f"The job store {self.home} is not safe to use: {why} {ELSEWHERE}") from None
+        self._safe = safe
+        if not is_known:
+            self._ended, self._specs = {}, {}
+        if lacks_index or (not is_known and self._is_first_since_boot()):
+            self._settle_in(made)
+
+    def check_there(self) -> None:
+        if not self._is_there():
+            raise self._gone()
+
+    def _is_there(self) -> bool:
+        """False: the home was deleted. What has come in its place is looked at first: it may be anybody's."""
+        if self._safe is not None and self._safe.is_in_place():
+            return True
+        if not os.path.lexists(self.home):
+            return False
+        with self._readable():
+            self.prepare()
+        return True
+
+    def _gone(self) -> StoreUnusable:
+        return StoreUnusable(
+            f"The job store {self.home} is gone: it was deleted or moved away while it was used. Nothing can be told "
+            "of the jobs in it; the next job that is started makes it anew."
+        )
 
     def _is_first_since_boot(self) -> bool:
         record = jobdir.read_record(f"{self.home}/{BOOT}") or {}
@@ -282,21 +321,11 @@ class Store:
             jobdir.write_record(f"{self.home}/{BOOT}", {"boot_id": processes.boot_id()})
 
 
-def _with_ancestors(path: str) -> Iterator[str]:
-    while path != (above := os.path.dirname(path)):
-        yield path
-        path = above
-
-
-def _check_private(home: str) -> None:
-    info = os.lstat(home)
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-        raise StoreUnusable(f"The job store {home} is not a directory of yours. Set BGJOB_HOME to one.")
-    if info.st_mode & 0o077:
-        raise StoreUnusable(
-            f"The job store {home} is open to other users (mode {info.st_mode & 0o777:o}). "
-            "Run chmod 700 on it, or set BGJOB_HOME to a private directory."
-        )
+def _real_place(home: str) -> str:
+    try:
+        return home_dir.resolved(os.path.abspath(home))
+    except Unsafe as why:
+        raise StoreUnusable(f"The job store {home} cannot be used: {why} {ELSEWHERE}") from None
 
 
 def _write_script(draft: str, command: bytes) -> None:

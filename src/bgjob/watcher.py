@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from bgjob import event_log, jobdir, lookout, processes
+from bgjob import event_log, home_dir, jobdir, lookout, processes
 from bgjob.courier import Courier
 from bgjob.errors import JobNotFound, StoreUnusable
 from bgjob.history import History
@@ -47,7 +47,8 @@ def main(home: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.setsid()  # it is done already where the system can
-    os.chdir(home)
+    if not home_dir.enter(home):
+        return
     processes.set_process_name("bgjob-watch")
     lock = lookout.take_lock(home, LOCK_TRIES)  # somebody may just look whether it is free
     again_s = AGAIN_S

@@ -365,9 +365,9 @@ def open_to_others(home: Path) -> None:
     home.chmod(0o755)
 
 
-def a_link_to_a_private_directory(home: Path) -> None:
-    (home.parent / "real").mkdir(mode=0o700)
-    home.symlink_to("real")
+def a_link_to_a_file(home: Path) -> None:
+    (home.parent / "home-file").write_text("")
+    home.symlink_to("home-file")
 
 
 def a_dangling_link(home: Path) -> None:
@@ -387,7 +387,7 @@ def somebody_elses(home: Path) -> None:
     [
         (a_file, "BGJOB_HOME"),
         (open_to_others, "chmod 700"),
-        (a_link_to_a_private_directory, "BGJOB_HOME"),
+        (a_link_to_a_file, "is no directory"),
         (a_dangling_link, "BGJOB_HOME"),
         (somebody_elses, "BGJOB_HOME"),
     ],

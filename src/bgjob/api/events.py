@@ -75,6 +75,7 @@ class Telling(Looking):
     def _bring_up_to_date(self) -> None:
         """What nobody has told is told; what nobody has looked at is looked at."""
         home = self._store.home
+        self._store.check_there()
         if lookout.entered(home) and not lookout.is_kept(home):
             from bgjob import watcher  # most reads do not need it
 

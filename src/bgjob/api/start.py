@@ -67,8 +67,9 @@ class Starting(Looking):
         environment = {**self._environment, **_checked_environment(env)}
         if self._settings.allowed_commands:
             environment |= policy.NO_SHELL_ESCAPES
-        self._clean()
         try:
+            self._store.prepare()
+            self._clean()
             self._make_room()
             with self._watched(spec):
                 return self._begin(spec, environment, given.get("priority", 0))

@@ -13,6 +13,7 @@ import signal
 import time
 
 from bgjob import event_log, jobdir, lookout, processes, queue_dir, slots
+from bgjob.home_dir import is_ours_alone
 from bgjob.layout import DRAFTS, SLOTS
 
 TYPE_CHECKING = False
@@ -36,7 +37,6 @@ UNREADABLE = "its spec.json says nothing that this version can queue"
 def keep_draining(home: str, lock: int, launch: Launch) -> None:
     """Returns when nothing waits any more, or somebody else drains."""
     processes.set_process_name("bgjob-keeper")
-    os.chdir(home)  # not where some server was started: that may want to be unmounted
     while queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
         status = _drained(home, lock, launch)
         if status == 0:
@@ -171,7 +171,8 @@ class Drainer:
             return False
         if queue_dir.is_startable(directory):
             return False  # visible only since we first looked
-        queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
+        if queue_dir.is_waiting(directory):
+            queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
         self._leave(entry)
         return True
 
@@ -201,9 +202,12 @@ class Drainer:
             return
         papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self._launch(directory, [lock, self._null, papers, *held], [self._lock, self._kicks])
+            if not _are_ours_alone(os.lstat(directory), os.fstat(lock), os.fstat(papers)):
+                return
+            shown = os.path.realpath(directory)  # our own path is relative: to the home that was found safe
+            self._launch(shown, [lock, self._null, papers, *held], [self._lock, self._kicks])
             self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S
-            lookout.ensure_watcher(self._home)
+            lookout.ensure_watcher(os.path.realpath(self._home))
         finally:
             os.close(papers)
 
@@ -226,3 +230,8 @@ class Drainer:
         event_log.append(
             f"{self._home}/{event_log.EVENTS}", "ended", job_id, cause="never_started", reason=why
         )
+
+
+def _are_ours_alone(*found: os.stat_result) -> bool:
+    """By their descriptors, which the shim is handed: what another user has put into the queue is not run."""
+    return all(map(is_ours_alone, found))

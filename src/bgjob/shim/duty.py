@@ -45,6 +45,8 @@ def never_returning(directory: str, duty: Callable[[], None]) -> None:
 
 def begin(directory: str, given: Given, umask: int, will: Will) -> None:
     os.chdir(directory)
+    if not _is_of_our_job(given.lock):
+        return
     spec = _papers(given.papers)[0]
     try:
         estate, doors = open_estate(given, spec)
@@ -55,6 +57,14 @@ def begin(directory: str, given: Given, umask: int, will: Will) -> None:
     will.leave(directory, estate)  # before the job is ours: from then on one of us sees to it
     if _take(given):
         _start(spec, estate, will, umask, doors)
+
+
+def _is_of_our_job(lock: int) -> bool:
+    """The directory that we were told is the one whose spec we hold, and no other that was put in its place."""
+    try:
+        return os.path.samestat(os.stat(jobdir.SPEC, follow_symlinks=False), os.fstat(lock))
+    except FileNotFoundError:
+        return False
 
 
 def take_over(directory: str, legacy: Legacy, umask: int) -> None:

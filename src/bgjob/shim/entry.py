@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 
-from bgjob import processes, queue_dir
+from bgjob import home_dir, processes, queue_dir
 from bgjob.shim import duty
 from bgjob.shim.drain import keep_draining
 from bgjob.shim.estate import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
@@ -27,9 +27,9 @@ MESSAGE_MAX_BYTES = 1 << 16
 
 def main(arguments: list[str]) -> None:
     umask = make_plain()
-    lock = queue_dir.become_drainer(arguments[1]) if arguments[0] == "queue" else None
+    lock = become_drainer(arguments[1]) if arguments[0] == "queue" else None
     if arguments[0] == "queue" and lock is None:
-        return  # there is one already
+        return
     if os.fork():  # not below the server in the process tree: whoever kills that does not reach the jobs
         os._exit(0)
     os.setsid()
@@ -37,11 +37,16 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "zygote":
         zygote(umask)
     elif lock is not None:
-        keep_draining(arguments[1], lock, launch)
+        keep_draining(os.curdir, lock, launch)
     else:
         descriptors = list(map(int, arguments[2:]))
         will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
         shim(arguments[1], descriptors, umask, will)
+
+
+def become_drainer(home: str) -> int | None:
+    """Its lock, and we work in the home from now on. None: there is one already, or the home is not safe."""
+    return queue_dir.become_drainer(os.curdir) if home_dir.enter(home) else None
 
 
 def make_plain() -> int:

@@ -1,0 +1,199 @@
+"""A home that is safe to use: nobody but us and root can change what it is, or what is in it.
+
+Each directory above it is ours or root's, and nobody else may write into it, unless it is sticky, as sshd's StrictModes
+has it: so nobody else can put another home in its place. It and the directories in it are real ones, ours, and closed
+to others. Another process that is handed a home by its path looks for itself.
+The shim imports this module: it stays within the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+OTHERS_WRITE, GROUP_WRITES = stat.S_IWOTH, stat.S_IWGRP
+OPEN_HOME = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+PRIVATE = 0o700
+
+
+class Unsafe(OSError):
+    """It says what is wrong with which directory, and what to do."""
+
+
+class Home:
+    """One that was found safe. While its descriptor is held, no other directory has its inode number."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._fd = path, open_safe(path)
+        self._identity = _identity(os.fstat(self._fd))
+
+    def __del__(self) -> None:
+        if hasattr(self, "_fd"):
+            os.close(self._fd)
+
+    def is_in_place(self) -> bool:
+        """False: it was deleted, replaced, or opened to others since."""
+        try:
+            return _identity(os.lstat(self._path)) == self._identity
+        except OSError:
+            return False
+
+
+def _identity(info: os.stat_result) -> tuple[int, ...]:
+    return info.st_dev, info.st_ino, info.st_uid, info.st_mode
+
+
+def resolved(path: str) -> str:
+    """Where a home really is: that place is looked at and used, whatever the links on the way will say later."""
+    place = os.path.realpath(path)
+    if os.path.islink(path) and not os.path.lexists(place):
+        raise Unsafe(
+            f"{path} is a link to {place}, which does not exist. Make that directory, with mode 700."
+        )
+    return place
+
+
+def make(path: str) -> list[str]:
+    """What had to be made, innermost first. One by one: os.makedirs gives its mode to the last directory alone."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    if missing:
+        _check_above(missing[-1])
+    for directory in reversed(missing):
+        _make_private(directory)
+    return missing
+
+
+def make_inside(home: str, names: Iterable[str]) -> None:
+    for path in (f"{home}/{name}" for name in names):
+        try:
+            info = os.lstat(path)
+        except FileNotFoundError:
+            _make_private(path)
+            info = os.lstat(path)
+        _check_inside(path, info)
+
+
+def open_safe(path: str) -> int:
+    """A descriptor of this home, once it and all above it were found safe."""
+    _check_above(path)
+    try:
+        fd = os.open(path, OPEN_HOME)
+    except NotADirectoryError:
+        raise Unsafe(f"{path} is no directory.") from None
+    try:
+        _check_own(path, os.fstat(fd))
+    except Unsafe:
+        os.close(fd)
+        raise
+    return fd
+
+
+def enter(path: str) -> bool:
+    """Work in this home, if it is safe. A relative path leads into it, whatever its own path leads to later."""
+    try:
+        fd = open_safe(path)
+    except OSError:
+        return False
+    os.fchdir(fd)
+    os.close(fd)
+    return True
+
+
+def is_ours(info: os.stat_result) -> bool:
+    """We have made it, or root has. Anything else in a home came into it while it was open to others."""
+    return info.st_uid in (os.geteuid(), 0)
+
+
+def is_ours_alone(info: os.stat_result) -> bool:
+    """And nobody else can write into it."""
+    return is_ours(info) and not info.st_mode & (OTHERS_WRITE | GROUP_WRITES)
+
+
+def _make_private(path: str) -> None:
+    try:
+        os.mkdir(path, PRIVATE)
+    except FileExistsError:
+        pass  # somebody was faster: it is looked at like any other
+
+
+def _check_above(path: str) -> None:
+    """From the root down: what is safe to here cannot be replaced while we look further."""
+    for directory in reversed(list(_above(path))):
+        info = os.lstat(directory)
+        if not stat.S_ISDIR(info.st_mode):
+            raise Unsafe(f"{directory}, in which it is, is no directory.")
+        if not is_ours(info) and not _is_unmapped(info.st_uid):
+            raise Unsafe(
+                f"{directory}, in which it is, belongs to uid {info.st_uid}, who could put another in its place."
+            )
+        if who := _who_else_writes(info):
+            raise Unsafe(
+                f"{directory}, in which it is, can be written by {who} (mode {_mode(info)}), who could put another in "
+                f"its place. Run chmod {'o-w' if who == 'everybody' else 'g-w'} on it, if it is yours."
+            )
+
+
+def _above(path: str) -> Iterator[str]:
+    while path != (above := os.path.dirname(path)):
+        yield above
+        path = above
+
+
+def _who_else_writes(info: os.stat_result) -> str:
+    if info.st_mode & stat.S_ISVTX:
+        return ""  # sticky: into it, but not over what is another's
+    if info.st_mode & OTHERS_WRITE:
+        return "everybody"
+    return f"group {info.st_gid}" if info.st_mode & GROUP_WRITES and not _is_private_group(info) else ""
+
+
+def _is_private_group(info: os.stat_result) -> bool:
+    """Many systems give each user a group of the same name for himself alone, and let it write what he makes."""
+    import grp
+    import pwd
+
+    try:
+        owner, group = pwd.getpwuid(info.st_uid).pw_name, grp.getgrgid(info.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == owner and set(group.gr_mem) <= {owner}
+
+
+def _is_unmapped(uid: int) -> bool:
+    """In a user namespace, as sandboxes use them, root's directories seem to be of an id that nobody in it has."""
+    try:
+        with open("/proc/self/uid_map") as file:
+            ranges = [tuple(map(int, line.split())) for line in file]
+        with open("/proc/sys/kernel/overflowuid") as file:
+            overflow = int(file.read())
+    except (OSError, ValueError):
+        return False
+    return uid == overflow and not any(first <= uid < first + count for first, _, count in ranges)
+
+
+def _check_own(path: str, info: os.stat_result) -> None:
+    if info.st_uid != os.geteuid():
+        raise Unsafe(f"{path} belongs to uid {info.st_uid}, and not to you (uid {os.geteuid()}).")
+    if info.st_mode & 0o077:
+        raise Unsafe(f"{path} is open to other users (mode {_mode(info)}). Run chmod 700 on it.")
+
+
+def _check_inside(path: str, info: os.stat_result) -> None:
+    if not stat.S_ISDIR(info.st_mode):
+        raise Unsafe(f"{path} is no directory, or a link to one. Move it away.")
+    if not is_ours_alone(info):
+        raise Unsafe(
+            f"{path} belongs to uid {info.st_uid} and has mode {_mode(info)}: others could have put jobs into it. "
+            "Move it away."
+        )
+
+
+def _mode(info: os.stat_result) -> str:
+    return f"{stat.S_IMODE(info.st_mode):o}"
