@@ -106,6 +106,14 @@ def enter(path: str) -> bool:
     return True
 
 
+def working_place() -> str | None:
+    """Where the home is now that we have entered; None: it was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 def is_ours(info: os.stat_result) -> bool:
     """We have made it, or root has. Anything else in a home came into it while it was open to others."""
     return info.st_uid in (os.geteuid(), 0)

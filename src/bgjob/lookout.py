@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 
 from bgjob.boot import WATCHER
+from bgjob.home_dir import make_inside
 from bgjob.locks import open_locked
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ SHELL = "/bin/sh"
 
 
 def enter(home: str, job_id: str) -> None:
+    make_inside(home, [WATCHES])
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     os.close(os.open(f"{home}/{WATCHES}/{job_id}", flags, 0o600))
 

@@ -34,7 +34,6 @@ from bgjob.index import Index, newest_first
 from bgjob.job import JOB_ID, Job, Lost, PastRuns, Running, Spec, UnreadableSpec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
 from bgjob.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH
-from bgjob.lookout import WATCHES
 from bgjob.queue_dir import QUEUE
 from bgjob.records import (
     read_groups,
@@ -51,7 +50,7 @@ ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
 REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
-DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE, WATCHES)
+DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "Or set BGJOB_HOME to another directory, for you alone."
 
 
@@ -273,10 +272,11 @@ class Store:
 
     def prepare(self) -> None:
         """At first and before each start: the home is safe, and whole, also if it was deleted or replaced under us."""
-        is_known = self._safe is not None and self._safe.is_in_place()
+        safe = self._safe if self._is_in_place() else None
+        is_known, made = safe is not None, list[str]()
         try:
-            made = home_dir.make(self.home)
-            safe = Home(self.home)
+            if safe is None:
+                made, safe = home_dir.make(self.home), Home(self.home)
             lacks_index = not os.path.isdir(f"{self.home}/{INDEX}")
             home_dir.make_inside(self.home, DIRECTORIES)
         except Unsafe as why:
@@ -293,13 +293,16 @@ class Store:
 
     def _is_there(self) -> bool:
         """False: the home was deleted. What has come in its place is looked at first: it may be anybody's."""
-        if self._safe is not None and self._safe.is_in_place():
+        if self._is_in_place():
             return True
         if not os.path.lexists(self.home):
             return False
         with self._readable():
             self.prepare()
         return True
+
+    def _is_in_place(self) -> bool:
+        return self._safe is not None and self._safe.is_in_place()
 
     def _gone(self) -> StoreUnusable:
         return StoreUnusable(

@@ -39,6 +39,7 @@ RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
 LOCK_TRIES = 500
+HERE = os.curdir  # the home that was found safe: keeper and watcher work in it, whatever its path leads to
 
 
 def main(home: str) -> None:
@@ -50,11 +51,11 @@ def main(home: str) -> None:
     if not home_dir.enter(home):
         return
     processes.set_process_name("bgjob-watch")
-    lock = lookout.take_lock(home, LOCK_TRIES)  # somebody may just look whether it is free
+    lock = lookout.take_lock(HERE, LOCK_TRIES)  # somebody may just look whether it is free
     again_s = AGAIN_S
-    while lock is not None:
+    while lock is not None and (place := home_dir.working_place()):
         began = time.monotonic()
-        if _is_finished(home, lock):
+        if _is_finished(place, lock):
             return
         again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
         time.sleep(again_s)
@@ -70,15 +71,16 @@ def _is_finished(home: str, lock: int) -> bool:
             status = 0
         finally:
             if status:
-                _leave_traceback(home)
+                _leave_traceback()
             os._exit(status)
     return os.waitpid(watcher, 0)[1] == 0
 
 
-def _leave_traceback(home: str) -> None:
+def _leave_traceback() -> None:
+    """In the home: we work there."""
     import traceback
 
-    with contextlib.suppress(OSError), open(f"{home}/watcher-error.txt", "w") as file:
+    with contextlib.suppress(OSError), open("watcher-error.txt", "w") as file:
         traceback.print_exc(file=file)
 
 
@@ -120,16 +122,14 @@ class Watcher:
 
     def _has_work(self) -> bool:
         """Let go of the lock before the last look: whoever enters a job after that finds it free."""
-        if lookout.entered(self._store.home):
+        if lookout.entered(HERE):
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        return bool(lookout.entered(self._store.home)) and try_lock(
-            self._lock
-        )  # else somebody else has begun
+        return bool(lookout.entered(HERE)) and try_lock(self._lock)  # else somebody else has begun
 
     def _turn(self) -> bool:
         """True: there is more to look at."""
-        over = [job_id for job_id in lookout.entered(self._store.home) if self._is_over(job_id)]
+        over = [job_id for job_id in lookout.entered(HERE) if self._is_over(job_id)]
         self._reconcile(at_once=bool(over))
         if self._courier.turn():  # all events that there are have been handed over
             for job_id in over:
@@ -146,7 +146,7 @@ class Watcher:
         """Looks at its output; True if there will be no more."""
         post = self._posts.get(job_id) or Post.of(self._store, job_id)
         if post is None:
-            return _is_abandoned(f"{self._store.home}/{lookout.WATCHES}/{job_id}")
+            return _is_abandoned(f"{HERE}/{lookout.WATCHES}/{job_id}")
         self._posts[job_id] = post
         began = time.monotonic()
         post.look(lambda: time.monotonic() >= began + TURN_S)
@@ -159,7 +159,7 @@ class Watcher:
             post.save()
             self._notices.forget(post.log_directory)
             self._notices.forget(post.directory)
-        lookout.strike_out(self._store.home, job_id)
+        lookout.strike_out(HERE, job_id)
 
     def _sleep(self) -> None:
         self._notices.wait(self._courier.seconds_left(), self._courier.descriptors)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bgjob import lookout
-from bgjob.errors import JobNotFound, StoreUnusable
+from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
 from bgjob.job import UnreadableSpec
 from bgjob.store import DIRECTORIES, Store
 from tests.disk.stores import ended_job, jobs_on, listed
@@ -154,6 +154,17 @@ def test_a_directory_in_it_that_others_could_have_filled_is_refused_by_name(
         Store(str(home))
     with pytest.raises(StoreUnusable, match="Move it away"):
         jobs_on(store).execute("true")
+
+
+@pytest.mark.parametrize("spoil", [a_link, open_to_all], ids=lambda spoil: spoil.__name__)
+def test_the_directory_of_watches_is_looked_at_by_whoever_needs_it(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    store = Store(str(tmp_path / "home"))
+    lookout.enter(store.home, ended_job(store))
+    spoil(Path(store.home, lookout.WATCHES))
+    with pytest.raises(CannotStart, match="Move it away"):
+        jobs_on(store).execute("true", watch=["x"])
 
 
 @needs_root

@@ -148,6 +148,21 @@ def test_a_drainer_goes_on_in_its_own_home_when_that_is_swapped(place: Place, ga
     assert not place.proof.exists()
 
 
+def test_a_watcher_goes_on_in_its_own_home_when_that_is_swapped(place: Place, gate: Gate) -> None:
+    place.prepare_plant()
+    with opened(place) as jobs:
+        jobs.execute(f"{gate.pause}; echo found; cat", watch=["found"])
+        gate.wait_until_reached()
+        wait_until(lambda: lookout.is_kept(str(place.home)), "somebody watches")
+        place.swap()
+        place.home.parent.chmod(0o755)  # too late
+        gate.open()
+        found = place.away / "events" / "1"
+        wait_until(lambda: b'"matched"' in found.read_bytes(), "what the job printed is told")
+    assert not place.proof.exists()
+    assert not (place.home / "watcher-error.txt").exists()
+
+
 def test_a_queued_job_that_another_user_left_in_our_home_is_not_run(place: Place) -> None:
     planted = place.prepare_plant()
     with opened(place) as jobs:
