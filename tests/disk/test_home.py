@@ -4,6 +4,8 @@ import contextlib
 import grp
 import os
 import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from bgjob import lookout
+from bgjob.boot import PACKAGE_ROOT
 from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
 from bgjob.job import UnreadableSpec
 from bgjob.store import DIRECTORIES, Store
 from tests.disk.stores import ended_job, jobs_on, listed
 
 NOBODY = 65534
+ANY_PYTHON = "/usr/bin/python3"  # ours may be where only its owner can go
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files to another user")
 
 
@@ -95,6 +99,32 @@ def test_a_group_may_write_above_it_only_if_it_is_its_owners_alone(tmp_path: Pat
     os.chown(above, 0, NOBODY)
     with pytest.raises(StoreUnusable, match=f"group {NOBODY}.*chmod g-w"):
         Store(str(above / "home"))
+
+
+@needs_root
+def test_a_sandbox_that_has_no_name_for_root_is_no_reason_to_refuse() -> None:
+    """In a user namespace of a single id, everything that is root's seems to be somebody's whom nobody knows."""
+    home = tempfile.mkdtemp()  # pytest's own directories are closed to others
+    os.chown(home, NOBODY, NOBODY)
+    sandboxed = ["unshare", "--user", "--map-user=1000", ANY_PYTHON, "-c"]
+    code = f"import sys; sys.path[:0] = [{PACKAGE_ROOT!r}]; from bgjob import home_dir; "
+    try:
+        if as_nobody([*sandboxed, f"{code} assert __import__('os').stat('/').st_uid not in (0, 1000)"]):
+            pytest.skip("no such sandbox here, or our code is out of its sight")
+        assert as_nobody([*sandboxed, f"{code} home_dir.open_safe({home!r})"]) == ""
+    finally:
+        shutil.rmtree(home)
+
+
+def as_nobody(command: list[str]) -> str:
+    """What it complains of."""
+    try:
+        done = subprocess.run(
+            command, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", capture_output=True, check=False
+        )
+    except OSError as error:
+        return str(error)
+    return done.stderr.decode() if done.returncode else ""
 
 
 # -- a link to it -----------------------------------------------------------------------------------------
