@@ -25,15 +25,12 @@ class Unsafe(OSError):
 
 
 class Home:
-    """One that was found safe. While its descriptor is held, no other directory has its inode number."""
+    """One that was found safe. Nothing of it is held open: its file system may want to be unmounted."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._fd = path, open_safe(path)
-        self._identity = _identity(os.fstat(self._fd))
-
-    def __del__(self) -> None:
-        if hasattr(self, "_fd"):
-            os.close(self._fd)
+        fd = open_safe(path)
+        self._path, self._identity = path, _identity(os.fstat(fd))
+        os.close(fd)
 
     def is_in_place(self) -> bool:
         """False: it was deleted, replaced, or opened to others since."""
@@ -44,6 +41,7 @@ class Home:
 
 
 def _identity(info: os.stat_result) -> tuple[int, ...]:
+    """With its owner: another user's directory may get the inode number of one that was deleted."""
     return info.st_dev, info.st_ino, info.st_uid, info.st_mode
 
 

@@ -51,7 +51,7 @@ REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
-ELSEWHERE = "Or set BGJOB_HOME to another directory, for you alone."
+ELSEWHERE = "BGJOB_HOME can name another directory."
 
 
 @dataclass(frozen=True)
