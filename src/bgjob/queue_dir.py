@@ -97,9 +97,9 @@ def find(home: str, job_id: str) -> str | None:
 
 
 def is_waiting(directory: str) -> bool:
-    """Papers that another user has put there are none."""
+    """Papers that another user may have put there are none."""
     try:
-        return is_ours_alone(os.lstat(f"{directory}/{jobdir.PAPERS}"))
+        return all(is_ours_alone(os.lstat(path)) for path in (f"{directory}/{jobdir.PAPERS}", directory))
     except OSError:
         return False
 

@@ -47,6 +47,7 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
             return  # somebody else is at it
         os.utime(turn.fileno())
         with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
+            # by our own promise: no job goes before that, so a shorter leap throws none away
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
             _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
             _sweep(store.home, now - ABANDONED_S)

@@ -70,7 +70,6 @@ class Looking(Finding):
         return Limited(limits=limits, limited_by=self._store.limited_by(job.id)) if limits else Limited()
 
     def list(self, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None) -> Page:
-        lookout.ensure_watcher(self._store.home, self._environment)
         found: list[tuple[str, Job]] = []
         next_cursor = None
         for place, job in self._store.jobs(before=cursor):
@@ -79,6 +78,7 @@ class Looking(Finding):
                     next_cursor = found[-1][0]
                     break
                 found.append((place, job))
+        lookout.ensure_watcher(self._store.home, self._environment)
         fitting = self._fitting(found)
         if fitting < len(found):
             next_cursor, found = found[fitting - 1][0], found[:fitting]
