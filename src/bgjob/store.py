@@ -47,7 +47,7 @@ from bgjob.records import (
 
 BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
-REMEMBERED_JOBS, GONE_REMEMBERED = 20_000, 100
+REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100  # of 1.7 kB each
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
@@ -230,8 +230,10 @@ class Store:
 
     def _remember(self, job: Job) -> None:
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
-            self._ended.clear()
-            self._specs.clear()
+            with contextlib.suppress(
+                KeyError
+            ):  # of another thread. The last: who looks at all again finds the first
+                (self._ended or self._specs).popitem()
         if not isinstance(job.state, Running):
             self._specs.pop(job.id, None)
             self._ended[job.id] = job
