@@ -167,8 +167,9 @@ def _printable(text: str) -> str:
 
 def _event_row(event: Happened) -> str:
     when = time.strftime("%F %T", time.localtime(event.at))
-    details = " ".join(f"{word}={_printable(str(value))}" for word, value in event.details.items())
-    return f"{when}  {event.job_id[:8]}  {_printable(event.name or '-'):12.12}  {event.kind:10}  {details}".rstrip()
+    details = " ".join(_printable(f"{word}={value}") for word, value in event.details.items())
+    job_id, name, kind = _printable(event.job_id[:8]), _printable(event.name or "-"), _printable(event.kind)
+    return f"{when}  {job_id}  {name:12.12}  {kind:10}  {details}".rstrip()
 
 
 def _kill(options: argparse.Namespace) -> int:
