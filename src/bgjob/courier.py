@@ -2,6 +2,9 @@
 
 One command at a time, for each event in its order; how far it has come is kept in the home, so that a killed courier
 goes on where it was. One that fails is not tried again, one that hangs is killed: the next event waits for it.
+
+A command runs with the environment that was kept for it where its job was started (see lookout), never with ours,
+which is of whoever started us.
 """
 
 import contextlib
@@ -11,13 +14,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from bgjob import event_log, jobdir, processes
+from bgjob import event_reader, jobdir, lookout, processes
 from bgjob.errors import JobNotFound
 from bgjob.event_log import Cursor
 from bgjob.job import Event, Spec
+from bgjob.record_rules import Malformed, environment_of
 from bgjob.store import Store
 
 POSITION, COMPLAINT = "on_event.json", "on_event.err"
@@ -27,8 +31,8 @@ COMPLAINT_BYTES = 4000
 
 
 class Courier:
-    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
-        self._store, self._environ = store, environ
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._place = self._saved = self._known_place()
         self._errand: Errand | None = None
 
@@ -47,7 +51,9 @@ class Courier:
         """Do what can be done now, without waiting. True: there is nothing left to do."""
         while self._errand is None or self._errand.is_done():
             if self._errand is not None:
-                self._complain(self._errand)
+                last_words = self._errand.last_words()
+                if self._errand.failure:
+                    self._complain(self._errand.command, self._errand.failure, last_words)
                 self._errand = None
             self._save()
             if not self._set_out():
@@ -57,12 +63,22 @@ class Courier:
 
     def _set_out(self) -> bool:
         """With the next event that has a command."""
-        for event, behind in event_log.read(self._store.events, self._place):
+        for event, behind in event_reader.read(self._store.events, self._place):
             self._place = behind
-            if (spec := self._spec(event)) and spec.on_event:
-                self._errand = Errand(spec.on_event, self._environment(event, spec), event)
+            if (spec := self._spec(event)) and spec.on_event and self._begin(spec.on_event, spec, event):
                 return True
         return False
+
+    def _begin(self, command: str, spec: Spec, event: Event) -> bool:
+        try:
+            self._errand = Errand(command, self._environment(event, spec), event)
+        except (
+            OSError,
+            ValueError,
+        ) as why:  # nor is one tried again that cannot be started: the others wait for it
+            self._complain(command, f"could not be started ({why})")
+            return False
+        return True
 
     def _spec(self, event: Event) -> Spec | None:
         with contextlib.suppress(JobNotFound):
@@ -71,12 +87,18 @@ class Courier:
 
     def _environment(self, event: Event, spec: Spec) -> dict[str, str]:
         return {
-            **self._environ,
+            **self._kept_environment(spec.id),
             "BGJOB_HOME": self._store.home,
             "BGJOB_EVENT": str(event["kind"]),
             "BGJOB_JOB_ID": spec.id,
             "BGJOB_JOB_NAME": spec.name or "",
         }
+
+    def _kept_environment(self, job_id: str) -> dict[str, str]:
+        try:
+            return environment_of(jobdir.read_record(lookout.entry(self._store.home, job_id)) or {})
+        except Malformed:
+            return {}
 
     def _known_place(self) -> Cursor:
         record = jobdir.read_record(f"{self._store.home}/{POSITION}") or {}
@@ -91,12 +113,11 @@ class Courier:
                 jobdir.write_record(f"{self._store.home}/{POSITION}", {"cursor": str(self._place)})
             self._saved = self._place
 
-    def _complain(self, errand: "Errand") -> None:
+    def _complain(self, command: str, failure: str, last_words: bytes = b"") -> None:
         """The last one that failed can be looked at: nobody reads its output otherwise."""
-        if errand.failure:
-            text = f"{time.strftime('%F %T %z')}: {errand.failure}: {errand.command}\n".encode()
-            with contextlib.suppress(OSError):
-                jobdir.write_whole(f"{self._store.home}/{COMPLAINT}", text + errand.last_words())
+        text = f"{time.strftime('%F %T %z')}: {failure}: {command}\n".encode(errors="replace")
+        with contextlib.suppress(OSError):
+            jobdir.write_whole(f"{self._store.home}/{COMPLAINT}", text + last_words)
 
 
 class Errand:
@@ -105,17 +126,19 @@ class Errand:
     def __init__(self, command: str, environment: dict[str, str], event: Event) -> None:
         self.command, self.failure = command, ""
         self.deadline = time.monotonic() + TIMEOUT_S
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the errand
-        with _file_with(event) as stdin:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=processes.die_with_parent,  # noqa: PLW1509  # a watcher has no threads
-            )
+        with contextlib.ExitStack() as undo:
+            self._stderr = undo.enter_context(tempfile.TemporaryFile())
+            with _file_with(event) as stdin:
+                self._process = subprocess.Popen(
+                    ["/bin/sh", "-c", command],
+                    stdin=stdin,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
+                    env=environment,
+                    start_new_session=True,
+                    preexec_fn=processes.die_with_parent,  # noqa: PLW1509  # a watcher has no threads
+                )
+            undo.pop_all()
         self.end = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
 
     def is_done(self) -> bool:

@@ -2,6 +2,8 @@
 
     events/<n>      segments, numbered; the highest is the one that grows
 
+Every line begins with `at`, `kind` and `job_id`, in this order: readers know it by that, see event_reader.
+
 No locks: a process that was stopped while it held one would stop jobs. A writer that finds, once its event is
 written, that a newer segment was begun meanwhile writes it there too, because a reader may have passed the old
 one by. So an event is told at least once, and those of one writer in their order. A cursor is "<segment>.<byte>",
@@ -12,20 +14,17 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    Event = dict[str, Any]
-
 EVENTS = "events"
-SEGMENT_BYTES = 1 << 20
+SEGMENT_BYTES = 1 << 20  # then the next one begins
+SEGMENT_MAX_BYTES = 4 << 20  # where none can be begun; what is beyond is not read
 SEGMENTS_KEPT = 16
-READ_BYTES, LINE_MAX_BYTES = 1 << 20, 1 << 16
-READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+SEGMENT_DIGITS = 9  # a file with a larger number is none of ours
+LINE_MAX_BYTES = 1 << 16
+TRIES = 10  # where something else lies in the place of a segment
+NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Cursor:
@@ -58,8 +57,9 @@ class Cursor:
 
 def append(directory: str, kind: str, job_id: str, **details: object) -> None:
     """Raises nothing: no event is worth a job's trouble, and what matters of it is in the job's own records."""
-    event = {"at": round(time.time(), 3), "kind": kind, "job_id": job_id, **details}
-    append_line(directory, json.dumps(event).encode())
+    head = {"at": round(time.time(), 3), "kind": kind, "job_id": job_id}
+    line = json.dumps({**head, **details}).encode()
+    append_line(directory, line if len(line) <= LINE_MAX_BYTES else json.dumps(head).encode())
 
 
 def append_line(directory: str, event: bytes) -> None:
@@ -71,32 +71,57 @@ def append_line(directory: str, event: bytes) -> None:
 
 
 def _append(directory: str, line: bytes) -> None:
-    while True:
+    failures = 0
+    while failures < TRIES:
         number = newest(directory)
-        fd = os.open(
-            f"{directory}/{number}",
-            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
-            0o600,
-        )
-        try:
-            os.write(fd, line)
-            size = os.fstat(fd).st_size
-        finally:
-            os.close(fd)
-        if not is_closed(directory, number):
-            if size >= SEGMENT_BYTES:
-                _begin_next(directory, number)
+        path = f"{directory}/{number}"
+        if _is_written(path, line, SEGMENT_BYTES):
+            if not is_closed(directory, number):
+                return
+        elif _begin_next(directory, number):
+            failures += 1
+        else:
+            _is_written(path, line, SEGMENT_MAX_BYTES)
             return
 
 
-def _begin_next(directory: str, number: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+def _is_written(path: str, line: bytes, most_bytes: int) -> bool:
+    """False: there is something else in its place, it is not ours to write, or it is full."""
     try:
-        os.close(os.open(f"{directory}/{number + 1}", flags, 0o600))
-        for old in segments(directory)[:-SEGMENTS_KEPT]:
+        fd = os.open(path, NEW | os.O_APPEND, 0o600)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size >= most_bytes:
+            return False
+        os.write(fd, line)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _begin_next(directory: str, number: int) -> bool:
+    """By us or by somebody else, in the next place that is free. False: there is no room for it."""
+    for following in range(number + 1, min(number + 1 + TRIES, 10**SEGMENT_DIGITS)):
+        try:
+            os.close(os.open(f"{directory}/{following}", NEW | os.O_EXCL, 0o600))
+        except FileExistsError:
+            if not is_closed(directory, number):
+                continue  # it is no segment
+        except OSError:
+            return False
+        _drop_oldest(directory)
+        return True
+    return False
+
+
+def _drop_oldest(directory: str) -> None:
+    for old in segments(directory)[:-SEGMENTS_KEPT]:
+        try:
             os.unlink(f"{directory}/{old}")
-    except (FileExistsError, FileNotFoundError):
-        pass  # somebody else did
+        except FileNotFoundError:
+            pass  # somebody else did
 
 
 def is_closed(directory: str, number: int) -> bool:
@@ -105,11 +130,18 @@ def is_closed(directory: str, number: int) -> bool:
 
 
 def segments(directory: str) -> list[int]:
+    """Plain files only: what else may have such a name is nobody's event."""
     try:
-        names = os.listdir(directory)
+        with os.scandir(directory) as entries:
+            return sorted(int(entry.name) for entry in entries if _is_segment(entry))
     except FileNotFoundError:  # deleted under us, with the home or without
         return []
-    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+
+def _is_segment(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    is_number = name.isascii() and name.isdecimal() and len(name) <= SEGMENT_DIGITS and name[0] != "0"
+    return is_number and entry.is_file(follow_symlinks=False)
 
 
 def newest(directory: str) -> int:
@@ -124,68 +156,6 @@ def end(directory: str) -> Cursor:
     """Behind everything that has happened."""
     number = newest(directory)
     try:
-        return Cursor(number, os.stat(f"{directory}/{number}").st_size)
+        return Cursor(number, os.lstat(f"{directory}/{number}").st_size)
     except FileNotFoundError:
         return Cursor(number, 0)
-
-
-def read(directory: str, since: Cursor) -> Iterator[tuple[Event, Cursor]]:
-    """Every event after that place, and the place behind it. What retention has taken is passed over."""
-    place = whole(directory, since)
-    while True:
-        has_next = is_closed(directory, place.segment)  # first: then all that matters of it is there
-        for line, behind in _lines(directory, place):
-            place = behind
-            if event := _parsed(line):
-                yield event, place
-        if not has_next:
-            return
-        place = whole(directory, Cursor(place.segment + 1, 0))
-
-
-def whole(directory: str, since: Cursor) -> Cursor:
-    """That place, if it is between two events that are here; else the nearest before it, or the first that is kept.
-
-    After a power cut a cursor may be ahead of the log: then its segment is read again.
-    """
-    first, last = beginning(directory), end(directory)
-    if since < first or since.segment > last.segment:
-        return first
-    return Cursor(since.segment, _begin_of_line(f"{directory}/{since.segment}", since.byte))
-
-
-def _begin_of_line(path: str, byte: int) -> int:
-    start = max(0, byte - LINE_MAX_BYTES)
-    try:
-        fd = os.open(path, READ_ONLY)
-    except FileNotFoundError:
-        return 0
-    try:
-        before = os.pread(fd, byte - start, start)
-    finally:
-        os.close(fd)
-    return start + before.rfind(b"\n") + 1 if start + len(before) == byte else 0
-
-
-def _parsed(line: bytes) -> Event | None:
-    try:
-        event = json.loads(line.strip(b"\0"))  # zeros: of a power cut
-    except ValueError:
-        return None  # cut short by a full disk
-    return event if isinstance(event, dict) and "kind" in event and "job_id" in event else None
-
-
-def _lines(directory: str, since: Cursor) -> Iterator[tuple[bytes, Cursor]]:
-    try:
-        fd = os.open(f"{directory}/{since.segment}", READ_ONLY)
-    except FileNotFoundError:
-        return
-    try:
-        at, rest = since.byte, b""
-        while data := os.pread(fd, READ_BYTES, at + len(rest)):
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                at += len(line) + 1
-                yield line, Cursor(since.segment, at)
-    finally:
-        os.close(fd)

@@ -4,10 +4,12 @@ One pass for all patterns: what none of them matches costs what one pattern cost
 line is told a few times a second, and how many lines were not told; it takes nothing from the others.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bgjob.errors import InvalidArgument
 from bgjob.job import Event
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_lines import Forward, Lines, cells
@@ -44,11 +46,18 @@ class Watch:
         return event
 
 
+def _watches(patterns: Sequence[str]) -> Iterator[Watch]:
+    """Without those of a record that somebody else wrote: ours were tried before the job was made."""
+    for text in patterns:
+        with contextlib.suppress(InvalidArgument):
+            yield Watch(text)
+
+
 class LogWatch:
     """All patterns of one job. What it has seen is in `state`: another one goes on from there."""
 
     def __init__(self, patterns: Sequence[str], state: Mapping[str, Any]) -> None:
-        self._watches = [Watch(text) for text in patterns]
+        self._watches = list(_watches(patterns))
         self._together: dict[tuple[str, ...], Pattern | None] = {}
         self._lines = {STDOUT: Forward(), STDERR: Forward()}
         self._seen = {stream: int(state.get(word, 0)) for stream, word in STREAM_WORDS.items()}

@@ -1,6 +1,6 @@
 """Keeping a lookout while no server does: which jobs want it, and the process that keeps it.
 
-    watches/<job id>    a job that has watches, or for whose events a command is run
+    watches/<job id>    a job that has watches, or for whose events a command is run: the environment of that command
     watcher.lock        held by the process that looks after them, see watcher
 
 A job is entered before the lock is looked at, and the watcher looks for jobs once more after it has let go of the
@@ -9,6 +9,7 @@ lock: so none is overlooked. The shim may import this module: it stays within th
 
 from __future__ import annotations
 
+import json
 import os
 
 from bgjob.boot import WATCHER
@@ -20,29 +21,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WATCHES, LOCK = "watches", "watcher.lock"
+ID_CHARACTERS = 36
+# What a watcher is started with, of whoever starts it: to find Python and its packages, and nothing that is secret.
+KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+KEPT_PREFIX = "PYTHON"
 DETACHED = '"$@" &'  # not below whoever starts it in the process tree
 SHELL = "/bin/sh"
 
 
-def enter(home: str, job_id: str) -> None:
+def enter(home: str, job_id: str, environment: Mapping[str, str] | None = None) -> None:
+    """With the environment of the command for its events, which rests here until the last of them is handed over."""
     make_inside(home, [WATCHES])
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(f"{home}/{WATCHES}/{job_id}", flags, 0o600))
+    fd = os.open(entry(home, job_id), flags, 0o600)
+    try:
+        if environment:
+            os.write(fd, json.dumps(environment).encode())
+    finally:
+        os.close(fd)
 
 
 def strike_out(home: str, job_id: str) -> None:
     try:
-        os.unlink(f"{home}/{WATCHES}/{job_id}")
+        os.unlink(entry(home, job_id))
     except FileNotFoundError:
         pass
 
 
+def entry(home: str, job_id: str) -> str:
+    return f"{home}/{WATCHES}/{job_id}"
+
+
 def entered(home: str) -> list[str]:
-    """Ids of the jobs to look after."""
+    """Ids of the jobs to look after. What else lies there keeps no watcher alive."""
     try:
-        return os.listdir(f"{home}/{WATCHES}")
+        with os.scandir(f"{home}/{WATCHES}") as entries:
+            return [each.name for each in entries if _is_entry(each)]
     except FileNotFoundError:
         return []
+
+
+def _is_entry(entry: os.DirEntry[str]) -> bool:
+    return len(entry.name) == ID_CHARACTERS and entry.is_file(follow_symlinks=False)
 
 
 def take_lock(home: str, tries: int = 1) -> int | None:
@@ -62,9 +82,14 @@ def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
     """Starts one if there are jobs to look after and nobody does. Raises nothing: the next to come by tries again."""
     try:
         if entered(home) and not is_kept(home):
-            _start(home, os.environ if environ is None else environ)
+            _start(home, _kept(os.environ if environ is None else environ))
     except OSError:
         pass
+
+
+def _kept(environ: Mapping[str, str]) -> dict[str, str]:
+    """It outlives whoever starts it, and works for others too: it has nobody's secrets."""
+    return {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
 
 
 def _start(home: str, environ: Mapping[str, str]) -> None:

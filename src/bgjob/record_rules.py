@@ -1,15 +1,19 @@
-"""What a job's records may say, and the nouns they make.
+"""What a job's records may say, and the nouns they make; and what events may.
 
 A record that breaks one rule is not read at all: half of it would be a guess. Fields that we do not know are
 passed over.
 """
 
+import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_args
 
 from bgjob.job import (
+    JOB_ID,
     End,
+    Event,
     Exited,
     Killed,
     LimitWord,
@@ -28,6 +32,8 @@ Rule = Callable[[object], bool]
 MOST_SECONDS = 2.5e11  # in the year 9892: what can be shown as a date
 MOST_BYTES = 1 << 63
 MOST_FINITE = 1.7e308
+WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+EVENT_TEXT_CHARACTERS, EVENT_DETAILS = 8192, 40
 
 
 class Malformed(Exception):
@@ -88,6 +94,29 @@ def groups_of(record: Record) -> list[str]:
     return list(_values(record, {"groups": _are_texts})["groups"])
 
 
+def watch_state_of(record: Record) -> dict[str, Any]:
+    """How far the watches of a job have looked."""
+    return _values(record, WATCH_RULES, WATCH_RULES)
+
+
+def environment_of(record: Record) -> dict[str, str]:
+    """What a process can be started with."""
+    if not all(
+        name and "=" not in name and _is_argument(name) and _is_argument(record[name]) for name in record
+    ):
+        raise Malformed("it is no environment")
+    return dict(record)
+
+
+def event_of(record: object) -> Event:
+    """Without the details that no event of ours has: what is no word, and what is more than a word, text or number."""
+    if not isinstance(record, dict):
+        raise Malformed("it is no object")
+    _values(record, EVENT_RULES, EVENT_RULES.keys() - {"at", "kind", "job_id"})
+    known = [(name, value) for name, value in record.items() if WORD.fullmatch(name) and _is_detail(value)]
+    return dict(known[:EVENT_DETAILS])
+
+
 def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str] = ()) -> dict[str, Any]:
     for name, is_kept in rules.items():
         if name not in record and name not in may_lack:
@@ -112,6 +141,31 @@ def _shown(value: object) -> str:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_argument(value: object) -> bool:
+    """Without what no argument or variable of a process can have."""
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and WORD.fullmatch(value) is not None
+
+
+def _is_job_id(value: object) -> bool:
+    return isinstance(value, str) and JOB_ID.fullmatch(value) is not None
+
+
+def _is_detail(value: object) -> bool:
+    match value:
+        case str():
+            return len(value) <= EVENT_TEXT_CHARACTERS
+        case int():
+            return abs(value) <= MOST_BYTES
+        case float():
+            return math.isfinite(value)
+        case _:
+            return value is None
 
 
 def _are_resizes(value: object) -> bool:
@@ -243,4 +297,24 @@ OVER_RULES: Mapping[str, Rule] = {
 HOW_RULES: Mapping[str, Rule] = {
     "exit_code": _or_none(_whole(0, 1 << 32)),
     "signal": _or_none(_whole(1, 128)),
+}
+WATCH_RULES: Mapping[str, Rule] = {
+    "stdout": _is_size,
+    "stderr": _is_size,
+    "missed": _is_size,
+    "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
+    "is_over": _is_flag,
+}
+EVENT_RULES: Mapping[str, Rule] = {
+    "at": _is_time,
+    "kind": _is_word,
+    "job_id": _is_job_id,
+    "name": _or_none(_is_text),
+    "cause": _or_none(_is_word),
+    "limit": _or_none(_is_word),
+    "reason": _or_none(_is_text),
+    "duration_s": _or_none(_is_duration),
+    "output_bytes": _or_none(_is_size),
+    **HOW_RULES,
+    **dict.fromkeys(("line", "prompt", "pattern", "stream", "cursor"), _or_none(_is_text)),
 }

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from typing import Any
 
 from bgjob import __version__, jobdir, processes, queue_dir
 from bgjob.job import (
@@ -20,7 +21,7 @@ from bgjob.job import (
     UnreadableSpec,
     cause_word,
 )
-from bgjob.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL
+from bgjob.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
 from bgjob.record_rules import (
     Malformed,
     Record,
@@ -31,6 +32,7 @@ from bgjob.record_rules import (
     resizes_of,
     run_of,
     spec_of,
+    watch_state_of,
 )
 
 VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
@@ -85,6 +87,14 @@ def read_history(directory: str) -> PastRuns:
         return history_of(_understood(jobdir.read_record(f"{directory}/{RUNS}")))
     except Malformed:
         return PastRuns(0, (), False)
+
+
+def read_watch_state(directory: str) -> dict[str, Any]:
+    """How far its watches have looked; nothing, where that cannot be read: then they look once more."""
+    try:
+        return watch_state_of(_understood(jobdir.read_record(f"{directory}/{WATCH}")))
+    except Malformed:
+        return {}
 
 
 def read_limited_by(directory: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from bgjob import event_log, home_dir, jobdir, lookout, processes
 from bgjob.courier import Courier
@@ -29,6 +29,7 @@ from bgjob.log_reader import LogReader, Rotated
 from bgjob.log_watch import LogWatch
 from bgjob.moments import mtime
 from bgjob.notices import Notices
+from bgjob.records import read_watch_state
 from bgjob.store import Store
 
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
@@ -102,7 +103,7 @@ class Watcher:
         self._store, self._lock = store, lock
         self._posts: dict[str, Post] = {}
         self._history, self._reconciled_at = History(store), -RECONCILE_EVERY_S
-        self._courier = Courier(store, os.environ)
+        self._courier = Courier(store)
         self._notices = Notices()
         self._notices.watch(store.events)
 
@@ -130,16 +131,18 @@ class Watcher:
     def _turn(self) -> bool:
         """True: there is more to look at."""
         over = [job_id for job_id in lookout.entered(HERE) if self._is_over(job_id)]
-        self._reconcile(at_once=bool(over))
-        if self._courier.turn():  # all events that there are have been handed over
-            for job_id in over:
-                self._strike_out(job_id)
+        self._reconcile(over)
+        with contextlib.suppress(StoreUnusable, OSError):
+            if self._courier.turn():  # all events that there are have been handed over
+                for job_id in over:
+                    self._strike_out(job_id)
         return any(post.is_behind for post in self._posts.values())
 
-    def _reconcile(self, *, at_once: bool) -> None:
-        if at_once or time.monotonic() >= self._reconciled_at + RECONCILE_EVERY_S:
+    def _reconcile(self, over: Sequence[str]) -> None:
+        """At once, where an end has to be told before its job is struck out."""
+        if over or time.monotonic() >= self._reconciled_at + RECONCILE_EVERY_S:
             with contextlib.suppress(StoreUnusable, OSError):
-                self._history.reconcile()
+                self._history.reconcile(over)
             self._reconciled_at = time.monotonic()
 
     def _is_over(self, job_id: str) -> bool:
@@ -173,7 +176,7 @@ class Post:
         self.directory = store.directory(job.id)
         self.log_directory = store.log_directory(job.id)
         self._path = f"{self.directory}/{jobdir.WATCH}"
-        state = jobdir.read_record(self._path) or {}
+        state = read_watch_state(self.directory)
         self.is_over = self.has_ended = bool(state.get("is_over"))
         self._watch = LogWatch(job.spec.watch, state)
         self._end, self._changed_at = -1, 0.0
@@ -245,7 +248,7 @@ class Post:
 def _is_abandoned(path: str) -> bool:
     """Its starter was killed before it had made the job; or has not made it yet."""
     made_at = mtime(path)
-    return made_at > 0 and time.time() - made_at > ABANDONED_S
+    return made_at > 0 and abs(time.time() - made_at) > ABANDONED_S
 
 
 if __name__ == "__main__":

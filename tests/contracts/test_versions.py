@@ -19,8 +19,8 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 import bgjob
-from bgjob import processes
-from bgjob.api import open_jobs
+from bgjob import event_log, processes
+from bgjob.api import News, open_jobs
 from tests.chaos.tools import wait_until
 from tests.conftest import Server, ToolError, end_all_jobs
 
@@ -29,6 +29,7 @@ PRESENT = Path(bgjob.__file__).parents[1]
 ECHO = "echo ready; while read line; do echo got $line; echo not $line >&2; done; echo end; exit 3"
 ON_A_TERMINAL = "stty -echo; echo ready; while read line; do stty size; done"
 WAIT_S = 30
+ANOTHER = "00000000-0000-4000-8000-000000000000"
 
 
 class Version:
@@ -224,6 +225,39 @@ def test_of_both_versions_one_starts_a_job_of_a_name(pair: Pair) -> None:
         ids = {answer["job_id"] for answer in pool.map(run, [pair.starter, pair.other] * 2)}
     assert len(ids) == 1
     pair.other.call("kill_job", job_id=ids.pop(), grace_s=0)
+
+
+def test_the_end_of_a_job_is_told_by_this_version_whoever_started_it(
+    release: Version, present: Version, servers: dict[Version, Server], shared: Path
+) -> None:
+    """Also of a release that knew no events, and of a job that began after this one had looked."""
+    server = servers[present]
+    cursor = server.call("job_events")["cursor"]
+    job_id = servers[release].execute("read x; exit 3")
+    assert server.call("job_events", since=cursor, job_ids=[job_id])["events"] == []
+    servers[release].call("interact_with_job", job_id=job_id, input="x")
+    asked = {"job_ids": [job_id], "kinds": ["ended"], "since": cursor, "timeout_s": WAIT_S}
+    for _ in range(2):
+        (told,) = server.call("job_events", **asked)["events"]
+        assert (told["cause"], told["exit_code"]) == ("exited", 3)
+
+
+def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
+    release: Version, present: Version, home: Path
+) -> None:
+    """By whoever of this version looks first, though the job had ended before its store knew of events."""
+    job_id = release.cli(home, "run", "--name", "unseen", "echo over; exit 5")
+    assert release.cli(home, "logs", "-f", job_id) == "over"
+    jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
+    ended_at = jobs.look(job_id).job.state.ended_at  # type: ignore[union-attr]
+    wait_until(lambda: not jobs._store.has_shim(job_id))
+    event_log.append(jobs._store.events, "started", ANOTHER)  # the log has begun after its end
+    news = News(jobs._store.events)
+    (told,) = jobs.events(job_ids=[job_id]).events
+    assert (told.kind, told.name, told.details["exit_code"]) == ("ended", "unseen", 5)
+    assert told.at == pytest.approx(ended_at, abs=0.001)
+    assert present.cli(home, "events", job_id).count("ended") == 1
+    assert "unseen" not in (news.line(()) or "")
 
 
 def test_slots_are_exact_across_versions(order: tuple[Version, Version], home: Path) -> None:

@@ -8,14 +8,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
+from mcp_types import CallToolResult
 
-from bgjob.api import Jobs, News
+from bgjob.api import Happened, Jobs, News
+from bgjob.cli import _event_row
+from bgjob.mcp.news import telling
+from bgjob.mcp.toolbox import Caller
+from bgjob.mcp.tools import TOOLS
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer
 
@@ -122,6 +127,107 @@ class TestNews:
         assert statistics.median(costs) < MAX_QUIET_S
 
 
+BRACKETS = b"[" * 100_000 + b"\n"
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "brackets without end": lambda events: (events / "1").write_bytes(BRACKETS),
+    "brackets in an event": lambda events: (events / "1").write_bytes(
+        b'{"at": 1.0, "kind": "ended", "job_id": "00000000-0000-4000-8000-000000000000", "a": '
+        + BRACKETS[:50_000]
+        + b"}\n"
+    ),
+    "a file with a number beyond all others": lambda events: (events / str(10**23)).touch(),
+    "a directory": lambda events: (events / "9").mkdir(),
+    "a FIFO": lambda events: os.mkfifo(events / "9"),
+    "60 MB without a newline": lambda events: (events / "1").write_bytes(b"x" * (60 << 20)),
+}
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "a file in its place": Path.touch,
+    "a symlink to itself": lambda events: events.symlink_to(events.name),
+    "mode 000": lambda events: events.mkdir(0),
+}
+
+
+@contextlib.contextmanager
+def instead(directory: Path, make: Callable[[Path], object]) -> Iterator[None]:
+    """Something else in its place, for a while."""
+    aside = directory.with_name("aside")
+    directory.rename(aside)
+    make(directory)
+    try:
+        yield
+    finally:
+        directory.rmdir() if directory.is_dir() else directory.unlink()
+        aside.rename(directory)
+
+
+class Client:
+    """The tools of a server, with its news."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs, self._annotate = jobs, telling(jobs.news())
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        entry = TOOLS.entries[tool]
+        return entry.answer_and_close(
+            self._jobs, arguments, Caller(None) if entry.wants_caller else None, self._annotate
+        )
+
+    def succeed(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        result = self.call(tool, **arguments)
+        assert not result.is_error, result.content
+        return dict(result.structured_content or {})
+
+    def use_all(self) -> str:
+        """Each tool that knows nothing of events answers as always; the job that was started."""
+        answer = self.succeed("execute_command", command="echo hi", wait_s=30)
+        assert (answer["status"], answer["stdout"]) == ("completed", "hi\n")
+        job_id = str(answer["job_id"])
+        assert self.succeed("get_job_status", job_id=job_id)["exit_code"] == 0
+        assert self.succeed("get_job_output", job_id=job_id)["stdout"] == "hi\n"
+        assert job_id in [job["job_id"] for job in self.succeed("list_jobs")["jobs"]]
+        assert self.succeed("kill_job", job_id=job_id)["status"] == "already_terminated"
+        return job_id
+
+
+class TestSpoilt:
+    """What lies in the log of events never makes a failure of a call that worked."""
+
+    @pytest.mark.parametrize("what", SPOILT)
+    def test_every_tool_works_whatever_lies_in_the_log(self, jobs: Jobs, home: Path, what: str) -> None:
+        client = Client(jobs)
+        SPOILT[what](home / "events")
+        job_id = client.use_all()
+        found = client.succeed("job_events", job_ids=[job_id], kinds=["ended"], since="0.0", timeout_s=30)
+        assert [event["exit_code"] for event in found["events"]] == [0]
+        assert client.succeed("job_events")["events"][-1]["job_id"] == job_id
+
+    @pytest.mark.parametrize("what", UNREADABLE)
+    def test_a_log_that_cannot_be_read_is_said_to_whoever_asks_for_it_and_to_nobody_else(
+        self, jobs: Jobs, home: Path, what: str
+    ) -> None:
+        if what == "mode 000" and os.geteuid() == 0:
+            pytest.skip("root reads everything")
+        client = Client(jobs)
+        with instead(home / "events", UNREADABLE[what]):
+            client.use_all()
+            Client(jobs).use_all()  # nor is it in the way of news that begin now
+            refused = client.call("job_events")
+        assert refused.is_error
+        assert "The events of the job store" in getattr(refused.content[0], "text", "")
+        assert "cannot be read" in getattr(refused.content[0], "text", "")
+        assert client.use_all()
+
+    def test_an_error_of_ours_in_the_news_is_logged_and_the_answer_stands(
+        self, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(News, "line", fail)
+        Client(jobs).use_all()
+        assert "Internal error in the line of news" in caplog.text
+
+
 class TestTheTool:
     def test_a_call_that_is_called_off_ends_in_the_server_too(
         self, start_server: StartServer, portal: BlockingPortal
@@ -207,6 +313,12 @@ class TestTheCommandLine:
             (started.stdout.strip(), "need.e")
         ]
         assert "watch: pattern '(' is not valid" in self.run(home, "run", "--watch", "(", "--", "true").stderr
+
+    def test_nothing_of_an_event_reaches_the_terminal_as_more_than_text(self) -> None:
+        event = Happened(
+            0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", {"\x1bc": "a\x1b[31mb", "w": 1}
+        )
+        assert _event_row(event).isprintable()
 
     def test_a_bad_cursor_is_an_error_in_words(self, home: Path) -> None:
         refused = self.run(home, "events", "--since", "soon")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bgjob import cgroup, event_log, processes
+from bgjob import cgroup, event_log, event_reader, processes
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
 from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
@@ -72,7 +72,7 @@ def over(look: Look) -> OverLimit:
 
 def events_of(jobs: Jobs, job_id: str, kind: str) -> list[dict[str, Any]]:
     directory = jobs._store.events
-    events = [event for event, _ in event_log.read(directory, event_log.beginning(directory))]
+    events = [event for event, _ in event_reader.read(directory, event_log.beginning(directory))]
     return [event for event in events if event["job_id"] == job_id and event["kind"] == kind]
 
 

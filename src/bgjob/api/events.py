@@ -4,20 +4,20 @@ import contextlib
 import functools
 import json
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from bgjob import event_log, lookout
+from bgjob import event_log, event_reader, lookout
 from bgjob.api.answers import Happened, Happenings
 from bgjob.api.look import Looking
 from bgjob.api.news import News
 from bgjob.api.read import BYTES_PER_TOKEN
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
-from bgjob.errors import InvalidArgument, JobNotFound
+from bgjob.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.event_log import Cursor
+from bgjob.event_reader import Line
 from bgjob.history import History
-from bgjob.job import Event, signal_name
+from bgjob.job import signal_name
 from bgjob.notices import Notices
 from bgjob.output_text import plain_line
 
@@ -27,6 +27,9 @@ ENVELOPE_BYTES = 120  # time, id and the words around them
 CATCH_UP_S = 1.0
 LOOK_EVERY_S = 1.0
 OUTSIDE = ("at", "kind", "job_id", "name")
+
+Wanted = Callable[[str, str], bool]
+"""Of a kind and a job's id."""
 
 
 class Telling(Looking):
@@ -46,12 +49,13 @@ class Telling(Looking):
         wanted = self._filter(job_ids, kinds)
         budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, self._settings.max_response_bytes)
         began, timeout_s = time.monotonic(), min(timeout_s, self._settings.max_wait_s)
-        with contextlib.closing(Notices()) as notices:
-            notices.watch(self._store.events)  # first: what happens while we read wakes us
+        with self._reading_events(), contextlib.closing(Notices()) as notices:
+            if timeout_s > 0:  # to look after a directory costs more than to read it
+                notices.watch(self._store.events)  # first: what happens while we read wakes us
             looked_at, told_s = -LOOK_EVERY_S, 0.0
             while True:
                 if time.monotonic() >= looked_at + LOOK_EVERY_S:
-                    self._bring_up_to_date()
+                    self._bring_up_to_date(job_ids or ())
                     looked_at = time.monotonic()
                 found = self._found(place, wanted, budget)
                 passed_s = time.monotonic() - began
@@ -72,7 +76,7 @@ class Telling(Looking):
     def _history(self) -> History:
         return History(self._store)
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self, job_ids: Sequence[str]) -> None:
         """What nobody has told is told; what nobody has looked at is looked at."""
         home = self._store.home
         self._store.check_there()
@@ -81,20 +85,27 @@ class Telling(Looking):
 
             watcher.sweep(self._store, time.monotonic() + CATCH_UP_S)
             lookout.ensure_watcher(home, self._environment)
-        with contextlib.suppress(OSError):  # no room for what we found: then the next to come tells it
-            self._history.reconcile()
+        self._history.reconcile(job_ids)
 
-    def _filter(
-        self, job_ids: Sequence[str] | None, kinds: Collection[str] | None
-    ) -> Callable[[Event], bool]:
+    @contextlib.contextmanager
+    def _reading_events(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnusable(
+                f"The events of the job store {self._store.home} cannot be read: {error}. "
+                "No job is touched by that; list_jobs and get_job_status tell how each stands."
+            ) from error
+
+    def _filter(self, job_ids: Sequence[str] | None, kinds: Collection[str] | None) -> Wanted:
         if job_ids is not None and not 0 < len(job_ids) <= MOST_JOBS:
             raise InvalidArgument(
                 f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}, or none for all jobs."
             )
         for job_id in job_ids or ():
             self._check_known(job_id)
-        return lambda event: (
-            (job_ids is None or event["job_id"] in job_ids) and (kinds is None or event["kind"] in kinds)
+        return lambda kind, job_id: (
+            (job_ids is None or job_id in job_ids) and (kinds is None or kind in kinds)
         )
 
     def _check_known(self, job_id: str) -> None:
@@ -102,61 +113,55 @@ class Telling(Looking):
         try:
             self._store.load(job_id)
         except JobNotFound:
-            self._history.catch_up()
-            if job_id not in self._history.known:
-                raise
+            with self._reading_events():
+                if not event_reader.speaks_of(self._store.events, job_id):
+                    raise
 
     # -- choosing -----------------------------------------------------------------------------------
 
-    def _found(self, since: Cursor | None, wanted: Callable[[Event], bool], budget: int) -> Happenings:
+    def _found(self, since: Cursor | None, wanted: Wanted, budget: int) -> Happenings:
         if since is None:
             return self._newest(wanted, budget)
         first = event_log.beginning(self._store.events)
         gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
-        return self._oldest(event_log.whole(self._store.events, since), wanted, budget, gone)
+        return self._oldest(event_reader.whole(self._store.events, since), wanted, budget, gone)
 
-    def _oldest(self, place: Cursor, wanted: Callable[[Event], bool], budget: int, gone: int) -> Happenings:
+    def _oldest(self, place: Cursor, wanted: Wanted, budget: int, gone: int) -> Happenings:
         chosen: list[Happened] = []
-        for happened, cost, behind in self._after(place, wanted):
-            budget -= cost
-            if chosen and budget < 0:
-                return Happenings(chosen, str(place), more=True, gone_bytes=gone)
-            place = behind
-            if happened:
+        for line in event_reader.lines(self._store.events, place):
+            if wanted(line.kind, line.job_id) and (happened := self._happened(line)):
+                budget -= _cost(happened)
+                if chosen and budget < 0:
+                    return Happenings(chosen, str(place), more=True, gone_bytes=gone)
                 chosen.append(happened)
+            place = line.behind
         return Happenings(chosen, str(place), gone_bytes=gone)
 
-    def _newest(self, wanted: Callable[[Event], bool], budget: int) -> Happenings:
-        place = first = event_log.beginning(self._store.events)
-        chosen: deque[tuple[Happened, int]] = deque()
-        left_out = 0
-        for happened, cost, behind in self._after(first, wanted):
-            place = behind
-            if happened is None:
-                continue
-            budget -= cost
-            chosen.append((happened, cost))
-            while budget < 0 and len(chosen) > 1:
-                budget += chosen.popleft()[1]
-                left_out += 1
-        earlier = str(first) if left_out else None
+    def _newest(self, wanted: Wanted, budget: int) -> Happenings:
+        events, chosen, place = self._store.events, list[Happened](), None
+        for line in event_reader.newest_first(events):
+            place = place or line.behind
+            if wanted(line.kind, line.job_id) and (happened := self._happened(line)):
+                budget -= _cost(happened)
+                if chosen and budget < 0:
+                    break
+                chosen.append(happened)
+        first, place = event_log.beginning(events), place or event_log.end(events)
+        heads = (head for some, _ in event_reader.heads(events, first, place) for head in some)
+        left_out = max(0, sum(wanted(*head) for head in heads) - len(chosen))
         return Happenings(
-            [happened for happened, _ in chosen], str(place), left_out=left_out, earlier=earlier
+            chosen[::-1], str(place), left_out=left_out, earlier=str(first) if left_out else None
         )
 
-    def _after(
-        self, place: Cursor, wanted: Callable[[Event], bool]
-    ) -> Iterator[tuple[Happened | None, int, Cursor]]:
-        for event, behind in event_log.read(self._store.events, place):
-            happened = self._happened(event) if wanted(event) else None
-            yield happened, _cost(happened) if happened else 0, behind
-
-    def _happened(self, event: Event) -> Happened:
+    def _happened(self, line: Line) -> Happened | None:
+        event = line.event
+        if event is None:
+            return None
         details = {word: value for word, value in event.items() if word not in OUTSIDE and value is not None}
         return Happened(
-            at=event.get("at", 0.0),
-            kind=str(event["kind"]),
-            job_id=str(event["job_id"]),
+            at=event["at"],
+            kind=event["kind"],
+            job_id=event["job_id"],
             name=event.get("name") or self._name(event["job_id"]),
             details=_readable(details),
         )
@@ -179,7 +184,8 @@ def _parsed(since: str | None) -> Cursor | None:
 
 
 def _cost(happened: Happened) -> int:
-    return ENVELOPE_BYTES + len(json.dumps([happened.name, happened.details], ensure_ascii=False).encode())
+    text = json.dumps([happened.name, happened.details], ensure_ascii=False)
+    return ENVELOPE_BYTES + len(text.encode(errors="replace"))
 
 
 def _readable(details: dict[str, Any]) -> dict[str, Any]:

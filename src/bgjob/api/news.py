@@ -1,47 +1,63 @@
 """What ended behind a client's back: one line, once for each job, and almost free when there is nothing to tell."""
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Collection, Iterable
 
-from bgjob import event_log
+from bgjob import event_log, event_reader, queue_dir
+from bgjob.event_log import Cursor
 from bgjob.job import Event, signal_name
 
 MOST_NAMED = 3
-REMEMBERED = 10_000
+REMEMBERED = 1_000
+ROUNDED_S = 0.01
 
 
 class News:
     """Since it was made."""
 
     def __init__(self, events: str) -> None:
-        self._events, self._place = events, event_log.end(events)
-        self._size = self._place.byte
+        self._events, self._began_s = events, queue_dir.now_s()
+        self._place, self._size = Cursor(0, 0), 0
         self._told: dict[str, None] = {}
         self._mutex = threading.Lock()
+        with contextlib.suppress(OSError):  # not to be read now: then from its beginning, when it can be
+            self._place = event_log.end(events)
+            self._size = self._place.byte
 
     def line(self, told: Collection[str]) -> str | None:
         """About all jobs that ended, but those that the client knows of and these, of which it is being told."""
         with self._mutex:
             self._remember(told)
-            ended = {} if self._is_quiet() else self._ended()
+            ended: dict[str, Event] = {}
+            with contextlib.suppress(OSError):  # whoever asks for the events is told that they cannot be read
+                ended = {} if self._is_quiet() else self._ended()
             self._remember(ended)
         return _line(ended) if ended else None
 
     def _is_quiet(self) -> bool:
+        before = self._size
         try:
-            size = os.stat(f"{self._events}/{self._place.segment}").st_size
-        except OSError:
+            self._size = os.lstat(f"{self._events}/{self._place.segment}").st_size
+        except FileNotFoundError:
             return event_log.end(self._events) == self._place
-        return size == self._size and size < event_log.SEGMENT_BYTES
+        return before == self._size < event_log.SEGMENT_BYTES
 
     def _ended(self) -> dict[str, Event]:
+        """Without what had ended before and is only told now: jobs that nobody looked after."""
         ended: dict[str, Event] = {}
-        for event, place in event_log.read(self._events, self._place):
-            self._place = place
-            if event["kind"] == "ended" and event["job_id"] not in self._told:
-                ended[event["job_id"]] = event
-        self._size = self._place.byte
+        began_at = time.time() - (queue_dir.now_s() - self._began_s) - ROUNDED_S
+        segment = self._place.segment
+        for line in event_reader.lines(self._events, self._place):
+            self._place = line.behind
+            if line.kind != "ended" or line.job_id in self._told:
+                continue
+            if (event := line.event) and event["at"] >= began_at:
+                ended[line.job_id] = event
+        if self._place.segment != segment:
+            self._size = self._place.byte
         return ended
 
     def _remember(self, job_ids: Iterable[str]) -> None:

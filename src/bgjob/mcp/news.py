@@ -1,10 +1,13 @@
 """The line `news` of an answer: jobs that ended since the client last looked, but for those it was told of."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bgjob.api import News
 from bgjob.mcp.toolbox import Annotate
+
+log = logging.getLogger(__name__)
 
 OVER = frozenset({"completed", "failed", "killed", "already_terminated"})
 
@@ -14,7 +17,11 @@ def telling(news: News | None) -> Annotate | None:
         return None
 
     def annotate(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, str]:
-        line = news.line(set(_ends(given, answer)))
+        try:
+            line = news.line(set(_ends(given, answer)))
+        except Exception:  # the call has done its work: told that it failed, the client would do it again
+            log.exception("Internal error in the line of news")
+            return {}
         return {"news": line} if line else {}
 
     return annotate
