@@ -488,6 +488,35 @@ class TestOnEvent:
         kill_both(jobs, job_id)
         wait_until(lambda: out.exists() and '"lost"' in out.read_text())
 
+    def test_it_has_the_environment_of_the_server_that_started_the_job_and_of_nobody_else(
+        self, start_server: StartServer, tmp_path: Path, home: Path
+    ) -> None:
+        """Of that what any program wants, and what the command names; the watcher itself has nobody's secrets."""
+        out = tmp_path / "told"
+        other = start_server(TOKEN="of another", ANOTHER_TOKEN="of another", MCP_BG_ON_EVENT="true")
+        own = start_server(
+            TOKEN="of its own",
+            UNNAMED_TOKEN="of its own",
+            DISPLAY=":7",
+            MCP_BG_ON_EVENT=f'echo "token ${{TOKEN}}" >> {out}; env >> {out}',
+        )
+        other.execute("cat", watch=["x"])  # its server starts the watcher
+        pids = keeper_and_watcher(home)
+        job_id = own.execute("cat")
+        entry = home / lookout.WATCHES / job_id
+        assert entry.stat().st_mode & 0o777 == 0o600
+        wait_until(lambda: out.exists() and "BGJOB_EVENT=started" in out.read_text())
+        own.call("kill_job", job_id=job_id)
+        wait_until(lambda: "BGJOB_EVENT=ended" in out.read_text())
+        told = out.read_text()
+        assert (told.count("token of its own\n"), told.count("DISPLAY=:7\n")) == (2, 2)
+        assert f"\nPATH={os.environ['PATH']}\n" in told
+        assert "of another" not in told
+        assert "UNNAMED_TOKEN" not in told
+        for pid in pids:
+            assert b"TOKEN" not in Path(f"/proc/{pid}/environ").read_bytes()
+        wait_until(lambda: not entry.exists(), "what the command needs of its environment rests no longer")
+
     def test_jobs_of_a_server_without_the_setting_have_none(
         self, start_server: StartServer, tmp_path: Path, home: Path
     ) -> None:

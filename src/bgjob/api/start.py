@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import re
 import shutil
 import time
 import uuid
@@ -35,6 +36,12 @@ BLANKS = {
 }  # elsewhere these can be seen; in a name they are controls too
 MOST_WATCHES = 20
 MANY_WITHIN_S = 0.03
+VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+# a desktop's too: a notification is what many want of an event
+HOOK_VARIABLES = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),
+    *("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
+)
 
 
 class Options(TypedDict, total=False):
@@ -178,11 +185,21 @@ class Starting(Looking):
             yield
             return
         with contextlib.ExitStack() as undo:
-            lookout.enter(home, spec.id)
+            lookout.enter(home, spec.id, self._hook_environment(spec.on_event))
             undo.callback(lookout.strike_out, home, spec.id)
             yield
             undo.pop_all()
         lookout.ensure_watcher(home, self._environment)
+
+    def _hook_environment(self, command: str | None) -> dict[str, str]:
+        """What the command for its events gets of our environment: what any program wants, and what it names itself.
+
+        It rests on disk while the job has events: so no token that somebody else is meant to have.
+        """
+        if command is None:
+            return {}
+        wanted = {*HOOK_VARIABLES, *VARIABLE.findall(command)}
+        return {name: value for name, value in self._environment.items() if name in wanted}
 
     def _launch(self, spec: Spec, environment: Mapping[str, str]) -> Job:
         with contextlib.ExitStack() as ours:
