@@ -34,14 +34,15 @@ class Handover:
 
 @dataclass(frozen=True)
 class Start:
-    """A shim has taken the job; what came of it will be read from its pipe."""
+    """A shim has taken the job; what came of it will be read from this end of a socket."""
 
     ready: int
 
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
 
-        Nothing if shim and guard have died: what they have done is on disk, or not known.
+        Nothing if shim and guard have died, or took it in the moment in which we gave up on them: what they have
+        done is on disk, or not known.
         """
         try:
             answer = _read_line(self.ready)
@@ -96,17 +97,17 @@ class Spawner:
 
 def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
     with contextlib.ExitStack() as ours:
-        ready, their_ready = os.pipe()
-        ours.callback(os.close, ready)  # a shim that comes too late finds it closed, and leaves the job alone
-        with contextlib.ExitStack() as theirs:
-            theirs.callback(os.close, their_ready)
+        ready, their_ready = socket.socketpair()  # not a pipe: only a socket lets us revoke what we hand over
+        ours.callback(ready.close)
+        with their_ready, contextlib.ExitStack() as theirs:
             papers = _papers(handover)
             theirs.callback(os.close, papers)
-            launched = launch(handover.directory, [handover.lock, their_ready, papers, *handover.slots])
+            descriptors = [handover.lock, their_ready.fileno(), papers, *handover.slots]
+            launched = launch(handover.directory, descriptors)
         if not launched or not _is_taken(ready):
             return None
         ours.pop_all()
-    return Start(ready)
+    return Start(ready.detach())
 
 
 def _run_fresh(directory: str, descriptors: list[int]) -> bool:
@@ -161,10 +162,17 @@ def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) 
     return marshal.dumps((dict(spec), dict(environment), *more))
 
 
-def _is_taken(ready: int) -> bool:
+def _is_taken(ready: socket.socket) -> bool:
+    """Settles it: either a shim has said so in time, or none will be able to.
+
+    The kernel puts the two in one order: a "+" that was written before the shutdown is there to be read after it, and
+    one that comes later fails, so that its shim leaves the job alone.
+    """
     poll = select.poll()
     poll.register(ready, select.POLLIN)
-    return bool(poll.poll(PATIENCE_S * 1000)) and os.read(ready, 1) == b"+"
+    if not poll.poll(PATIENCE_S * 1000):
+        ready.shutdown(socket.SHUT_RD)
+    return ready.recv(1) == b"+"
 
 
 def _read_line(fd: int) -> bytes:

@@ -57,6 +57,8 @@ def begin(directory: str, given: Given, umask: int, will: Will) -> None:
     will.leave(directory, estate)  # before the job is ours: from then on one of us sees to it
     if _take(given):
         _start(spec, estate, will, umask, doors)
+    else:
+        estate.withdraw()
 
 
 def _is_of_our_job(lock: int) -> bool:
@@ -89,6 +91,7 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
 
 def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:
     try:
+        estate.publish()
         supervisor = Supervisor(spec, estate, will, _spawner(spec, estate.given, umask))
         pid = supervisor.start(doors)
     except (OSError, ValueError) as error:
@@ -245,7 +248,7 @@ def _take(given: Given) -> bool:
     try:
         if given.ready >= 0:  # else it was ours before: it is run again
             os.write(given.ready, b"+")
-    except BrokenPipeError:
+    except ConnectionError:
         return False
     queue_dir.forget_papers(os.curdir)
     return True

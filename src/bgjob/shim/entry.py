@@ -5,7 +5,8 @@
     entry.main(["queue", home])                                          starts what waits in the queue
 
 `ready` tells the starter what happened: "+" as soon as a shim has taken the job (from there on a second
-try would run it twice), then a line of JSON when the child is exec'd or could not be.
+try would run it twice), then a line of JSON when the child is exec'd or could not be. It is a socket, whose other
+end the starter shuts when it gives up on us: then the "+" fails, and the job is not ours. In 0.1 it is a pipe.
 """
 
 from __future__ import annotations

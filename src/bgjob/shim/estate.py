@@ -45,6 +45,17 @@ class Estate:
         ours = [self.control.fileno(), *self.ends.descriptors]
         return [given.lock, given.ready, given.papers, *ours, *given.slots]
 
+    def publish(self) -> None:
+        """The job is ours: from now on its socket is this one."""
+        try:
+            os.rename(self.control.getsockname(), jobdir.CONTROL)
+        except FileNotFoundError:
+            pass  # by the shim before us
+
+    def withdraw(self) -> None:
+        """The job is not ours, and perhaps somebody else's."""
+        os.unlink(self.control.getsockname())
+
 
 def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:
     ends, doors = open_ends(spec)
@@ -52,15 +63,17 @@ def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:
 
 
 def _listen() -> socket.socket:
+    """Under a name of our own, until the job is ours: who comes too late must not take the place of who has it."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.setblocking(False)
+    name = f"{jobdir.CONTROL}.{os.getpid()}"
     try:
-        control.bind(jobdir.CONTROL)  # our umask makes it 0600
+        control.bind(name)  # our umask makes it 0600
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        os.unlink(jobdir.CONTROL)  # of a shim that died before it had the job
-        control.bind(jobdir.CONTROL)
+        os.unlink(name)  # of another process that had our pid
+        control.bind(name)
     control.listen(128)
     return control
 

@@ -1,0 +1,148 @@
+"""Handing a job to a shim that has stalled: whoever runs it, one does, however late the other comes."""
+
+import os
+import random
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bgjob import processes, spawn
+from bgjob.api import Conditions, Jobs, open_jobs
+from bgjob.job import Exited
+from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
+from tests.shim.drainers import is_of
+from tests.shim.shims import PATIENCE_S, ask, directory, wait_until_gone
+
+pytestmark = linux_only
+GIVES_UP_S = 0.05
+ROUNDS = 20
+
+
+@pytest.fixture
+def jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+    """With a zygote that can be told from others by its environment."""
+    monkeypatch.setenv("BGJOB_HOME", str(home))
+    with closing(open_jobs({**os.environ, "MCP_BG_MAX_JOBS": "100"})) as jobs:
+        run_once(jobs, jobs.execute("true").id)  # from now on there is a spare
+        yield jobs
+
+
+@contextmanager
+def stalled_spare(home: Path) -> Iterator[int]:
+    spares: list[int] = []
+
+    def is_there() -> bool:
+        spares[:] = spares_of(home)
+        return len(spares) == 1
+
+    wait_until(is_there, "the zygote has forked a spare", lambda: str(spares))
+    spare = spares[0]
+    os.kill(spare, signal.SIGSTOP)
+    wait_until(lambda: is_stopped(spare))
+    try:
+        yield spare
+    finally:
+        processes.send(spare, signal.SIGCONT)
+
+
+def spares_of(home: Path) -> list[int]:
+    """Below the zygote a guard, and below that the spare, which has the guard's name until it has a job."""
+    zygotes = [pid for pid in every_pid() if is_named(pid, "bgjob-zygote") and is_of(pid, home)]
+    guards = [guard for zygote in zygotes for guard in processes.children(zygote)]
+    return [
+        spare for guard in guards for spare in processes.children(guard) if is_named(spare, "bgjob-guard")
+    ]
+
+
+def is_named(pid: int, name: str) -> bool:
+    now = seen(pid)
+    return now is not None and now.name == name
+
+
+def run_once(jobs: Jobs, job_id: str) -> None:
+    (waited,) = jobs.wait([job_id], Conditions(), mode="all", timeout_s=PATIENCE_S)
+    assert isinstance(waited.look.job.state, Exited), waited.look.job.state
+
+
+class Impatient:
+    """In place of `select`: of each start the first poll, which is for the spare, is a short one."""
+
+    POLLIN = select.POLLIN
+
+    def __init__(self, then: Callable[[select.poll], object] = lambda _: None) -> None:
+        self._timeouts_ms, self._then = [GIVES_UP_S * 1000], then
+
+    def poll(self) -> SimpleNamespace:
+        polled = select.poll()
+
+        def poll(timeout_ms: float) -> list[tuple[int, int]]:
+            is_first = bool(self._timeouts_ms)
+            found = polled.poll(self._timeouts_ms.pop() if is_first else timeout_ms)
+            if is_first and not found:
+                self._then(polled)
+            return found
+
+        return SimpleNamespace(register=polled.register, poll=poll)
+
+
+def check_ran_once(jobs: Jobs, job_id: str, spare: int, diary: Path) -> None:
+    """Once nobody is left who could run it again."""
+    run_once(jobs, job_id)
+    wait_until_gone(spare)
+    wait_until(lambda: not jobs._store.has_shim(job_id) and not processes.marked(job_id))
+    assert diary.read_text() == f"{job_id}\n"
+    diary.unlink()
+
+
+def test_a_spare_that_answers_as_the_starter_gives_up_has_the_job_and_nobody_else(
+    jobs: Jobs, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diary = tmp_path / "diary"
+
+    def wake_and_hear(polled: select.poll) -> None:
+        os.kill(spare, signal.SIGCONT)
+        assert polled.poll(PATIENCE_S * 1000)  # it has answered before the starter takes its next step
+
+    with stalled_spare(home) as spare:
+        monkeypatch.setattr(spawn, "select", Impatient(wake_and_hear))
+        job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}").id
+    check_ran_once(jobs, job_id, spare, diary)
+
+
+def test_a_spare_that_comes_later_leaves_the_job_alone(
+    jobs: Jobs, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket too: whoever has the job is still reached."""
+    diary = tmp_path / "diary"
+    with stalled_spare(home) as spare:
+        monkeypatch.setattr(spawn, "select", Impatient())
+        job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}; cat").id
+    wait_until_gone(spare)
+    assert ask(jobs, job_id, op="stdin", length=0, close=True, wait_s=PATIENCE_S)["ok"]
+    check_ran_once(jobs, job_id, spare, diary)
+    assert sorted(each.name for each in directory(jobs, job_id).iterdir()) == [
+        "outcome.json",
+        "run.json",
+        "spec.json",
+    ]
+
+
+def test_whenever_a_spare_comes_the_job_runs_once(
+    jobs: Jobs, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diary, choice = tmp_path / "diary", random.Random(7)
+    for _ in range(ROUNDS):
+        with stalled_spare(home) as spare:
+            monkeypatch.setattr(spawn, "select", Impatient())
+            wakes_in_s = GIVES_UP_S + choice.uniform(-0.002, 0.002)
+            waking = threading.Timer(wakes_in_s, processes.send, [spare, signal.SIGCONT])
+            waking.start()
+            job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}").id
+            waking.join()
+        check_ran_once(jobs, job_id, spare, diary)
