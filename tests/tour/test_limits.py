@@ -128,6 +128,35 @@ def test_a_job_that_fails_because_it_may_not_fork_is_over_its_limit(jobs: Jobs, 
     assert (state.limit, state.code) == ("processes", 2)
 
 
+def kernels(kind: str, terms: dict[str, Any], command: str) -> Any:
+    can = kind not in CAN or CAN[kind]
+    why = f"no control group for {kind} can be made here"
+    return pytest.param(terms, command, marks=pytest.mark.skipif(not can, reason=why), id=next(iter(terms)))
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("terms", "command"),
+    [
+        kernels(cgroup.MEMORY, {"memory": "60MB"}, HOG),
+        kernels(cgroup.PROCESSES, {"processes": 20}, "for i in $(seq 30); do sleep 1000 & done; wait"),
+        kernels("file_size", {"file_size": "1MB"}, "exec head -c 3M /dev/zero > large"),
+        kernels("cpu_s", {"cpu_s": 100}, f"ulimit -St 1; {BURN}"),  # before we could have seen it
+    ],
+)
+def test_a_job_whose_first_process_the_kernel_ended_leaves_nothing_running(
+    jobs: Jobs, ended: Ended, tmp_path: Path, terms: dict[str, Any], command: str
+) -> None:
+    """The limit is the job's, and so is its end: nobody has to kill what it had started before."""
+    others = "setsid sleep 1000 & (trap '' INT; sleep 1000) &"
+    job_id = jobs.execute(f"{others} {command}", cwd=str(tmp_path), terms=terms).id
+    state = over(ended(job_id))
+    assert state.limit == next(iter(terms)).removesuffix("_s")
+    wait_until(lambda: not processes.marked(job_id) and not jobs._store.has_shim(job_id), "nothing is left")
+    assert jobs.kill(job_id).status == "already_terminated"
+    assert [event["limit"] for event in events_of(jobs, job_id, "limit_hit")] == [state.limit]
+
+
 @mechanisms(cgroup.CPU)
 def test_cpu_time_is_that_of_all_processes_together(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
     """Two that burn at once, and use it up in half the time; they are asked politely."""

@@ -35,6 +35,7 @@ GRACE_S = 5.0
 OPEN_FILES, FILE_SIZE, SILENCE = "open_files", "file_bytes", "silence_s"
 NAMES = {MEMORY: "memory", FILE_SIZE: "file_size"}  # as a caller says them, where the spec does not
 WORDS = {MEMORY: "memory", PROCESSES: "processes", CPU: "cpu"}  # as the outcome says them
+RUN_AWAY = ("memory", "processes")  # while they are asked to end, they take more
 NEAR = 0.8
 LOOK_MIN_S, LOOK_NEAR_S, WATCHED_S, LOOK_MAX_S = 0.02, 0.1, 0.25, 1.0
 SHARE_OF_TIME = 20  # looking takes at most so small a part of the time
@@ -154,13 +155,13 @@ class Limits:
             return
         self._consider_near("output", printed_bytes, self._most_output)
         if printed_bytes > self._most_output:
-            self._end("output", signal.SIGTERM, printed_bytes, self._most_output)
+            self._end("output", printed_bytes, self._most_output)
 
     def _listen(self) -> None:
         silent_s = time.monotonic() - max(self._last_output_at(), self._began)
         left_s = self._given[SILENCE] - silent_s
         if left_s <= 0 and self._is_running():
-            self._end("silence", signal.SIGTERM, round(silent_s, 1), self._given[SILENCE])
+            self._end("silence", round(silent_s, 1), self._given[SILENCE])
         again_s = left_s if left_s > 0 else self._given[SILENCE]  # it may be run again
         self._loop.call_later(again_s, self._listen)
 
@@ -188,9 +189,9 @@ class Limits:
         self._consider_near(WORDS[kind], used, most)
         if kind == CPU:
             if used >= most:
-                self._end("cpu", signal.SIGTERM, round(used, 2), most)
+                self._end("cpu", round(used, 2), most)
         elif (group.refusals(kind) > 0) if group else (used > most):
-            self._end(WORDS[kind], signal.SIGKILL, used, most)
+            self._end(WORDS[kind], used, most)
 
     def _next_look_s(self, used: dict[str, float]) -> float:
         """Soon where it is near a limit, or could be there soon."""
@@ -207,29 +208,27 @@ class Limits:
             self._told.add(word)
             event_log.append(EVENTS, "limit_near", self._job_id, limit=word, used=used, of=most)
 
-    def _end(self, word: str, signal_number: int, used: float, most: float) -> None:
+    def _end(self, word: str, used: float, most: float) -> None:
         """Once each: a polite end has its grace, unless memory or processes run away meanwhile."""
         if word in self._hit:
             return
-        self._tell_hit(word, used, most)
-        grace_s = 0.0 if signal_number == signal.SIGKILL else GRACE_S
-        self._end_by(f"{OVER_LIMIT}{word}", signal_number, grace_s)
-
-    def _tell_hit(self, word: str, used: float, most: float) -> None:
         self._hit.add(word)
         event_log.append(EVENTS, "limit_hit", self._job_id, limit=word, used=used, of=most)
+        if word in RUN_AWAY:
+            self._end_by(f"{OVER_LIMIT}{word}", signal.SIGKILL, 0.0)
+        else:
+            self._end_by(f"{OVER_LIMIT}{word}", signal.SIGTERM, GRACE_S)
 
     # -- at its end ---------------------------------------------------------------------------------
 
-    def verdict(self, dead: Death) -> str | None:
-        """The limit by which the kernel has ended it, if it has."""
-        word = self._kernels_limit(dead)
-        if word is not None and word not in self._hit:
+    def end_by_kernel(self, dead: Death) -> None:
+        """The kernel ends one process for a limit; we end all of the job."""
+        if word := self._kernels_limit(dead):
             kind = next(kind for kind in (*WORDS, FILE_SIZE) if WORDS.get(kind, "file_size") == word)
-            self._tell_hit(word, self._given[kind], self._given[kind])
-        return word and f"{OVER_LIMIT}{word}"
+            self._end(word, self._given[kind], self._given[kind])
 
     def _kernels_limit(self, dead: Death) -> str | None:
+        """By which it was, if by one."""
         if dead.exit_code == 0:
             return None
         for kind, group in self._groups.items():

@@ -290,6 +290,8 @@ class Supervisor:
 
     def _record(self, dead: child.Death) -> bool:
         """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
+        if self._limits and self._outcome is None:
+            self._end_what_the_kernel_began(self._limits, dead)
         if self._outcome is None and self._is_to_run_again(dead):
             self._begin_pause(dead)
         elif self._outcome is None and not self._write_outcome(dead):
@@ -297,6 +299,12 @@ class Supervisor:
             return False
         child.reap(dead)
         return True
+
+    def _end_what_the_kernel_began(self, limits: Limits, dead: child.Death) -> None:
+        """Of a job over its limit it ended one process. The others go too, and our guard knows it, before we say so."""
+        self._pump.drain()  # what it printed last may be over a limit too, and was so first
+        if not self._stop_cause:
+            limits.end_by_kernel(dead)
 
     def _retry_in(self, delay_s: float) -> None:
         if self._retry:
@@ -333,8 +341,7 @@ class Supervisor:
         """Why it has ended; what a limit did has its name behind a colon."""
         if self._pause:
             return self._stop_cause or self._pause.cause
-        by_kernel = self._limits.verdict(dead) if self._limits and not self._stop_cause else None
-        return self._stop_cause or by_kernel or dead.cause
+        return self._stop_cause or dead.cause
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
@@ -355,7 +362,7 @@ class Supervisor:
     def _is_to_run_again(self, dead: child.Death) -> bool:
         if not self._restarts:
             return False
-        self._pump.drain()  # what it printed last may be over the limit of all runs
+        self._pump.drain()  # what it printed last is of this run
         cause = self._cause(dead)
         return ends_one_run(cause) and self._restarts.wanted_after(dead, cause)
 
