@@ -3,15 +3,19 @@
 import contextlib
 import json
 import os
+import resource
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bgjob import processes
 from bgjob.api import Jobs, Look
 from bgjob.job import Exited
-from tests.chaos.tools import wait_until
+from bgjob.shim.desk import MOST_IDLE
+from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate
 from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid
 
@@ -161,11 +165,10 @@ def test_a_flood_of_requests_from_one_who_never_reads_does_not_drown_the_shim(
 
 
 def test_two_hundred_visitors_at_once_are_all_served(jobs: Jobs, job_id: str, ended: Ended) -> None:
-    callers = [Caller(jobs, job_id) for _ in range(200)]
-    for caller in callers[::2]:
-        caller.request(op="wait", beyond=0)
-    for caller in callers[1::2]:
-        caller.say(STATUS)
+    callers = []
+    for number in range(200):
+        callers.append(Caller(jobs, job_id))
+        callers[-1].say(STATUS if number % 2 else b'{"op": "wait", "beyond": 0}\n')
     assert all(caller.hear()["ok"] for caller in callers[1::2])
     assert not any(caller.has_answer() for caller in callers[::2])
     ask(jobs, job_id, b"now\n", op="stdin", length=4, wait_s=1)
@@ -173,6 +176,84 @@ def test_two_hundred_visitors_at_once_are_all_served(jobs: Jobs, job_id: str, en
     for caller in callers:
         caller.close()
     end_well(jobs, job_id, ended)
+
+
+def test_of_those_who_ask_nothing_the_longest_idle_goes(jobs: Jobs, job_id: str, ended: Ended) -> None:
+    first, second, waits = (Caller(jobs, job_id) for _ in range(3))
+    waits.request(op="wait", beyond=0)
+    first.say(STATUS)
+    assert first.hear()["ok"]  # so that the second is idle longer
+    others = []
+    while not second.has_answer():
+        others.append(Caller(jobs, job_id))
+        assert is_alive_and_well(jobs, job_id)  # one after the other
+    assert second.is_hung_up_on()
+    assert MOST_IDLE - 4 <= len(others) < MOST_IDLE  # who has just asked may be there yet
+    first.say(STATUS)
+    assert first.hear()["ok"]
+    ask(jobs, job_id, b"now\n", op="stdin", length=4, wait_s=1)
+    assert waits.hear()["end"] == 4
+    for caller in (first, second, waits, *others):
+        caller.close()
+    end_well(jobs, job_id, ended)
+
+
+@linux_only
+@pytest.mark.parametrize("request_", [b"", STATUS[:5], b'{"op": "wait"}\n'], ids=["none", "half", "a wait"])
+def test_more_visitors_than_descriptors_keep_nobody_from_ending_the_job(
+    jobs: Jobs, job_id: str, request_: bytes
+) -> None:
+    limit_descriptors(shim_pid(jobs, job_id), 256)
+    callers = []
+    for _ in range(360):  # the first of which are sent away, whatever they want
+        callers.append(Caller(jobs, job_id))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            callers[-1].say(request_)
+    assert jobs.kill(job_id, grace_s=0).status == "killed"
+    for caller in callers:
+        caller.close()
+
+
+@linux_only
+def test_without_any_descriptor_the_shim_does_not_spin_and_answers_when_it_has_some(
+    jobs: Jobs, job_id: str, ended: Ended
+) -> None:
+    """Nobody is there whom it could send away instead."""
+    shim = shim_pid(jobs, job_id)
+    assert is_alive_and_well(jobs, job_id)
+    wait_until(lambda: len(sockets_of(shim)) == 2, "only its own and the one to its guard are left")
+    first_free = next(number for number in range(1000) if not Path(f"/proc/{shim}/fd/{number}").exists())
+    before = limit_descriptors(shim, first_free)
+    caller = Caller(jobs, job_id)
+    caller.say(STATUS)
+    used_s, until = cpu_s(shim), time.monotonic() + 1
+    while time.monotonic() < until:
+        assert not caller.has_answer()
+        time.sleep(0.05)
+    assert cpu_s(shim) - used_s < 0.2
+    limit_descriptors(shim, before)
+    assert caller.hear()["ok"]
+    caller.close()
+    end_well(jobs, job_id, ended)
+
+
+def limit_descriptors(pid: int, most: int) -> int:
+    """How many it might have before."""
+    limit, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
+    return limit
+
+
+def sockets_of(pid: int) -> list[str]:
+    held = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            held.append(str(descriptor.readlink()))
+    return [what for what in held if what.startswith("socket:")]
+
+
+def cpu_s(pid: int) -> float:
+    return sum(processes.stat_of(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def test_visitors_that_leave_at_once_leave_nothing_behind(jobs: Jobs, job_id: str, ended: Ended) -> None:

@@ -37,43 +37,101 @@ if TYPE_CHECKING:
 REQUEST_MAX_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
 MOST_ROWS_OR_COLS = (1 << 16) - 1
+MOST_IDLE, MOST_VISITORS = 64, 1024
+REST_S = 0.1
 
 
 class Desk:
-    """Takes visitors in. What they ask is done by the supervisor."""
+    """Takes visitors in. What they ask is done by the supervisor.
+
+    Each costs a descriptor, and the shim needs some for its job: whoever asks nothing goes when others come, and of
+    those who wait there are so many that descriptors are left.
+    """
 
     def __init__(self, loop: Loop, listening: socket.socket, supervisor: Supervisor) -> None:
-        self._loop, self._socket, self._supervisor = loop, listening, supervisor
+        self._loop, self._socket, self.supervisor = loop, listening, supervisor
+        self._visitors: dict[
+            Visitor, None
+        ] = {}  # first the one whose last answer, or arrival, is longest ago
         loop.watch(listening.fileno(), READABLE, self._on_knock)
 
+    def on_answer(self, visitor: Visitor) -> None:
+        if visitor in self._visitors:
+            del self._visitors[visitor]
+            self._visitors[visitor] = None
+
+    def on_leave(self, visitor: Visitor) -> None:
+        self._visitors.pop(visitor, None)
+        self.supervisor.on_leave(visitor)
+
     def _on_knock(self, _event: int) -> None:
+        connection = self._accepted()
+        if connection is None:
+            return
+        if _peer_uid(connection) not in (os.geteuid(), 0):
+            return connection.close()
+        self._make_place()
+        self._visitors[Visitor(self._loop, connection, self)] = None
+
+    def _accepted(self) -> socket.socket | None:
         try:
-            connection, _ = self._socket.accept()
-        except OSError:
-            return  # it has gone already
-        if _peer_uid(connection) in (os.geteuid(), 0):
-            Visitor(self._loop, connection, self._supervisor)
-        else:
-            connection.close()
+            return self._socket.accept()[0]
+        except (BlockingIOError, ConnectionAbortedError):
+            return None  # it has gone already
+        except (
+            OSError
+        ):  # no descriptor is left, or no memory: who knocks is still there, and wakes us again at once
+            if not self._dismiss(self._idle() or list(self._visitors)):
+                self._rest()
+            return None
+
+    def _make_place(self) -> None:
+        idle = self._idle()
+        if len(idle) >= MOST_IDLE:
+            self._dismiss(idle)
+        elif len(self._visitors) >= most_visitors():
+            self._dismiss(list(self._visitors))
+
+    def _idle(self) -> list[Visitor]:
+        return [visitor for visitor in self._visitors if not visitor.is_owed_an_answer]
+
+    def _dismiss(self, visitors: list[Visitor]) -> bool:
+        """The first of them, if there is one. It may come again, and ask again."""
+        if visitors:
+            visitors[0].leave()
+        return bool(visitors)
+
+    def _rest(self) -> None:
+        """There is nobody to dismiss: knocks are not heard for a moment, after which there may be what is missing."""
+        knocks = self._socket.fileno()
+        self._loop.watch_for(knocks, 0)
+        self._loop.call_later(REST_S, lambda: self._loop.watch_for(knocks, READABLE))
+
+
+def most_visitors() -> int:
+    """Half of the descriptors that we may have."""
+    most = os.sysconf("SC_OPEN_MAX")
+    return min(most // 2, MOST_VISITORS) if most > 0 else MOST_VISITORS
 
 
 class Visitor:
     """One connection. Asks one thing after the other; each is answered once, perhaps later."""
 
-    def __init__(self, loop: Loop, connection: socket.socket, supervisor: Supervisor) -> None:
-        self._loop, self._connection, self._supervisor = loop, connection, supervisor
+    def __init__(self, loop: Loop, connection: socket.socket, desk: Desk) -> None:
+        self._loop, self._connection, self._desk = loop, connection, desk
         self._fd = connection.fileno()
         self._received = b""
         self._payload_left = 0
         self._take_payload: Callable[[bytes], None] | None = None
-        self._waiting = False  # for an answer: nothing more is read until it has it
+        self.is_owed_an_answer = False  # nothing more is read until it has it
         self._consuming = False
         connection.setblocking(False)
         loop.watch(self._fd, READABLE, self._on_event)
 
     def answer(self, **answer: object) -> None:
-        self._waiting = False
+        self.is_owed_an_answer = False
         if self._send(answer):
+            self._desk.on_answer(self)
             self._read_on()
 
     def answer_and_leave(self, **answer: object) -> None:
@@ -102,7 +160,7 @@ class Visitor:
         self._loop.forget(self._fd)
         self._connection.close()
         self._fd = -1
-        self._supervisor.on_leave(self)
+        self._desk.on_leave(self)
 
     def _read_on(self) -> None:
         if self._fd >= 0:
@@ -139,13 +197,13 @@ class Visitor:
             self._loop.watch_for(self._fd, 0)  # the job must have read this before we read more
             take(piece)
             return True
-        if not self._take_payload and not self._waiting and b"\n" in self._received:
+        if not self._take_payload and not self.is_owed_an_answer and b"\n" in self._received:
             line, _, self._received = self._received.partition(b"\n")
-            self._waiting = True
+            self.is_owed_an_answer = True
             self._loop.watch_for(self._fd, 0)
             self._ask(line)
             return True
-        if not self._take_payload and not self._waiting and len(self._received) > REQUEST_MAX_BYTES:
+        if not self._take_payload and not self.is_owed_an_answer and len(self._received) > REQUEST_MAX_BYTES:
             self.leave()
         return False
 
@@ -156,7 +214,7 @@ class Visitor:
         except (ValueError, KeyError, TypeError, RecursionError):
             return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
         try:
-            act(self._supervisor, self, request)
+            act(self._desk.supervisor, self, request)
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             self.answer(ok=False, error=f"{type(error).__name__}: {error}")
 
