@@ -4,6 +4,7 @@
                    flocked by the starter, then by shim and guard: alive = locked
     script         a command too long to be an argument     likewise written by the starter
     papers         its environment            likewise, while it waits in the queue; see queue_dir
+    papers.taken   the same                   while a shim that has it from the queue starts it
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     runs.json      the runs before this one   rewritten whole by the shim each time it runs the job again
     outcome.json   how it ended               written once by the shim, after the last byte of output
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 FORMAT_VERSION = 1
-SPEC, SCRIPT, PAPERS = "spec.json", "script", "papers"
+SPEC, SCRIPT, PAPERS, TAKEN = "spec.json", "script", "papers", "papers.taken"
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
 TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
 CONTROL, LOG = "ctl", "log"

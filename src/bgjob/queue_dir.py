@@ -5,7 +5,8 @@
     queue/kick                       a FIFO on which it hears that something has ended or was added
 
 A job waits as long as its directory has `papers`: its environment, kept from the submission to the start. Whoever
-wants to start or to cancel it locks its spec, looks for the papers, and removes them first: so it starts once.
+wants to start or to cancel it locks its spec, looks for the papers, and takes them away first: so it starts once.
+Who finds that it cannot be started now puts them back before the lock is free.
 A queue does not outlive the machine's boot: whether its first had started would be a guess.
 The shim imports this module: it stays within the standard library.
 """
@@ -117,11 +118,36 @@ def is_startable(directory: str) -> bool:
     return is_waiting(directory) and not os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
 
 
-def forget_papers(directory: str) -> None:
+def take(directory: str) -> bool:
+    """For whoever holds it: from now on it does not wait. False if it never did."""
     try:
-        os.unlink(f"{directory}/{jobdir.PAPERS}")
+        os.rename(f"{directory}/{jobdir.PAPERS}", f"{directory}/{jobdir.TAKEN}")
     except FileNotFoundError:
-        pass
+        return os.path.lexists(f"{directory}/{jobdir.TAKEN}")  # by a shim that was killed over it
+    return True
+
+
+def is_being_taken(directory: str) -> bool:
+    """It does not wait, and may wait again."""
+    return os.path.lexists(f"{directory}/{jobdir.TAKEN}") and jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+
+
+def put_back(directory: str) -> bool:
+    """For whoever holds it, and has started nothing: whether it waits, still or again. One that never did, does not."""
+    if not is_waiting(directory):
+        try:
+            os.rename(f"{directory}/{jobdir.TAKEN}", f"{directory}/{jobdir.PAPERS}")
+        except OSError:
+            return False
+    return True
+
+
+def forget_papers(directory: str) -> None:
+    for name in (jobdir.PAPERS, jobdir.TAKEN):
+        try:
+            os.unlink(f"{directory}/{name}")
+        except FileNotFoundError:
+            pass
 
 
 def end_unstarted(directory: str, **how: object) -> None:
@@ -171,6 +197,8 @@ def standing(directory: str) -> tuple[Verdict, str]:
     was_waiting = is_waiting(directory)  # in this order, in which a job comes on
     is_held = jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
     outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
+    if outcome is None and not is_held:
+        was_waiting = was_waiting or is_waiting(directory)  # it may have been put back meanwhile
     if outcome is None and not was_waiting and not is_held:
         return "fails", "was lost"
     if outcome is None:

@@ -68,7 +68,8 @@ def _found_state(directory: str) -> State:
     # it may have ended between the two looks
     if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
         return end
-    if was_waiting and not _is_of_another_boot(directory):
+    # nor when it was put back into the queue between the first two
+    if (was_waiting or queue_dir.is_waiting(directory)) and not _is_of_another_boot(directory):
         return Queued(None)
     return Lost(_why_lost(directory))
 

@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes
+from bgjob import event_log, processes
 from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.errors import CannotStart
-from bgjob.job import Exited, Lost, NeverStarted
+from bgjob.job import Event, Exited, Lost, NeverStarted, Queued, Running
 from bgjob.log_format import STDERR, STDOUT
 from tests.chaos.faults import end_whoever_is_in, missing_bytes
 from tests.conftest import Gate, end_all_jobs
+from tests.shim.drainers import wait_until_nobody_drains
 from tests.shim.shims import ask
 
 PATIENCE_S = 30.0
 BLOCK_BYTES = 1024
-EXT4_BYTES = 8 << 20
-KINDS = {"tmpfs": "size=1m,nr_inodes=300", "ext4": ""}
+EXT4_BYTES, EXT4_INODES = 8 << 20, 600
+KINDS = {"tmpfs": f"size=2m,nr_inodes={EXT4_INODES}", "ext4": ""}
 FIRST_WORDS = b"first words\n"
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 20_001))
 
@@ -87,7 +88,9 @@ def mount(kind: str, directory: Path, path: Path) -> str:
     if kind == "ext4":
         source, options = str(directory / "image"), "loop"
         os.truncate(os.open(source, os.O_CREAT | os.O_RDWR, 0o600), EXT4_BYTES)
-        made = answer("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(BLOCK_BYTES), "-N", "400", source)
+        made = answer(
+            "mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(BLOCK_BYTES), "-N", str(EXT4_INODES), source
+        )
         if made:
             return made
     return answer("mount", "-t", kind, "-o", options, source, str(path))
@@ -263,6 +266,47 @@ def test_a_home_without_room_can_be_read(disk: Disk, jobs: Jobs, what: str) -> N
     with contextlib.closing(open_jobs(environment(disk), many=False)) as another:
         assert [job.id for job in another.list().jobs] == [job_id]
         assert another.output(job_id).stdout == FIRST_WORDS.decode()
+
+
+QUEUED = 40
+FULL_FOR_S = 1.0
+
+
+@WHAT
+def test_what_waits_while_there_is_no_room_waits_on_and_runs_once(
+    disk: Disk, what: str, tmp_path: Path
+) -> None:
+    """Slots come free, and nothing can be started in them: that is nobody's failure, nor that of who waits for it."""
+    gate, diary = Gate(tmp_path / "gate"), tmp_path / "diary"
+    with contextlib.closing(open_jobs({**environment(disk), "MCP_BG_MAX_JOBS": "2"})) as jobs:
+        for _ in range(2):
+            jobs.execute(f"{gate.reach}; until [ -e {tmp_path}/go ]; do sleep 0.01; done")
+            gate.wait_until_reached()
+        note = f"echo $BGJOB_ID >> {diary}"
+        ids = [jobs.execute(note, queue=True).id for _ in range(QUEUED)]
+        ids.append(jobs.execute(note, after=[ids[0]]).id)
+        disk.use_up(what)
+        (tmp_path / "go").touch()
+        full_until = time.monotonic() + FULL_FOR_S
+        while time.monotonic() < full_until:
+            states = [job.state for job in jobs.list(limit=100).jobs]
+            assert {type(state) for state in states} <= {Queued, Running, Exited}, states
+        disk.free()
+        waited = jobs.wait_for(ids, mode="all", timeout_s=PATIENCE_S)
+        assert {type(each.look.job.state) for each in waited} == {Exited}
+        jobs.events("0.0")  # an end for which there was no room is told when somebody asks
+        assert {(each["job_id"], each["cause"]) for each in ends_told(disk)} >= {
+            (id_, "exited") for id_ in ids
+        }
+        assert {each["cause"] for each in ends_told(disk)} == {"exited"}
+    assert sorted(diary.read_text().split()) == sorted(ids)
+    wait_until_nobody_drains(disk.path / "home")
+
+
+def ends_told(disk: Disk) -> list[Event]:
+    events = str(disk.path / "home" / "events")
+    told = event_log.read(events, event_log.beginning(events))
+    return [event for event, _ in told if event["kind"] == "ended"]
 
 
 def wait_for_text(jobs: Jobs, job_id: str, text: str) -> None:

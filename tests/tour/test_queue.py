@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes, queue_dir
+from bgjob import cgroup, processes, queue_dir
 from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.errors import InvalidArgument, JobLimitReached, JobNotFound
-from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, State
+from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, Running, State
 from tests.chaos.tools import every_pid, linux_only, seen, wait_until
 from tests.conftest import Gate, StartServer, ToolError
 from tests.disk.stores import forget_measure
@@ -597,6 +597,41 @@ def test_a_drainer_without_descriptors_tries_again(
     wait_until(lambda: diary.words() == ["ran", "other"], "both have run", lambda: str(diary.words()))
 
 
+@linux_only
+def test_what_cannot_be_started_for_want_of_processes_waits_on_and_runs_once(
+    one: Jobs, gate: Gate, home: Path, diary: Diary, request: pytest.FixtureRequest
+) -> None:
+    """EAGAIN, when all is ready but the command's own process: neither it fails, nor who waits for it."""
+    occupy(one, gate)
+    ids = [one.execute(diary.entry(word), queue=True).id for word in "abc"]
+    ids.append(one.execute(diary.entry("d"), after=[ids[0]]).id)
+    group = narrow_group(the(home, DRAINER), 3, request)  # itself, a guard and a shim
+    gate.open()
+    wait_until(lambda: group.refusals(cgroup.PROCESSES) >= 3, "it is tried, and again")
+    assert all(isinstance(state(one, job_id), Running) for job_id in ids)
+    assert diary.words() == []
+    group.limit(cgroup.PROCESSES, 1000)
+    assert all(isinstance(end, Exited) for end in ends(one, *ids))
+    assert sorted(diary.words()) == ["a", "b", "c", "d"]
+    wait_until_nobody_drains(home)
+    wait_until(lambda: not any(one._store.has_shim(job_id) for job_id in ids))
+    assert {path.name for job_id in ids for path in (home / "jobs" / job_id).iterdir()} == {
+        "spec.json",
+        "run.json",
+        "outcome.json",
+    }
+
+
+def narrow_group(pid: int, most: int, request: pytest.FixtureRequest) -> cgroup.Group:
+    """For this process, and all that it starts."""
+    group = cgroup.made(f"test-{pid}", {cgroup.PROCESSES: most}).get(cgroup.PROCESSES)
+    if group is None:
+        pytest.skip("no control group for processes can be made here")
+    request.addfinalizer(lambda: cgroup.remove(group.directory))
+    Path(group.processes_file).write_text(str(pid))
+    return group
+
+
 def cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return int(fields[11]) + int(fields[12])
@@ -620,9 +655,9 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
 ) -> None:
     """Its papers are gone and it is not exec'd: a guard goes on with it; without one it is lost."""
     occupy(one, gate)
-    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True).id
+    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True, terms={"open_files": 100}).id
     behind = one.execute("true", queue=True).id
-    jam = Jam(home / "jobs" / job_id / "outcome.json.new")  # whoever reserves it waits there
+    jam = Jam(home / "jobs" / job_id / "limits.json.new")  # whoever writes it, before the exec, waits there
     request.addfinalizer(jam.close)
     gate.open()
     pids: list[int] = []
@@ -644,8 +679,11 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
     ends(one, behind)
     wait_until_nobody_drains(home)
     if killed == "both":
-        assert state(one, job_id) == Lost("it was never started: whoever was about to start it is gone")
+        assert state(one, job_id) == Lost(
+            "its shim and its guard were killed as they started it: whether it ran is not known"
+        )
         assert diary.words() == []
+    assert not list((home / "jobs" / job_id).glob("papers*"))
 
 
 def works_as_shim(pid: int, directory: Path) -> bool:

@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
 LOOK_AT_ALL_S = 0.25
-SOON_S = 0.05  # what was handed over has somebody by then, or must be tried again
+SOON_S = 0.05  # what was handed over has been taken by then, or let go
 TRY_AGAIN_S = 0.5
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = (
+    0.1,
+    5.0,
+)  # where the machine lacks what a start takes, each twice the last
 HOLD_TRIES = 50  # who only looks at a job has its lock for a moment: that must not cost it its turn
 LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
 FAILED = 1 << 8  # as waitpid says it
+MANY_SLOTS = 1 << 31
 UNREADABLE = "its spec.json says nothing that this version can queue"
 
 
@@ -72,9 +77,10 @@ class Drainer:
         self._kicks = queue_dir.listen(home)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._known: dict[str, Record] = {}
-        self._busy_until: dict[str, float] = {}
+        self._handed_over: set[str] = set()
         self._full: dict[str, int] = {}  # which slots, up to how many of them
         self._nap_s, self._look_at_all_at = LOOK_AGAIN_S, 0.0
+        self._pause_s, self._start_again_at = SHORTEST_PAUSE_S, 0.0
 
     def run(self) -> None:
         poll = select.poll()
@@ -134,9 +140,11 @@ class Drainer:
             return True  # there may be thousands
         if not queue_dir.is_startable(directory):
             return not self._is_done_with(entry, directory)
-        if time.monotonic() < self._busy_until.get(job_id, 0.0):
+        if job_id in self._handed_over and self._is_held(job_id):
             self._nap_s = min(self._nap_s, SOON_S)
-            return True  # a shim has it, and will take its papers
+            return True  # by a shim, which will take its papers
+        if job_id in self._handed_over:
+            self._hold_off()  # it was let go
         terms = terms or self._read(job_id, directory)
         if terms is None:
             return self._end(entry, directory, UNREADABLE)
@@ -148,6 +156,15 @@ class Drainer:
         elif stands == "waits" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
             self._nap_s = min(self._nap_s, left_s)
         return True  # it goes when its papers are gone: until then it may have to be tried again
+
+    def _is_held(self, job_id: str) -> bool:
+        return jobdir.is_locked(f"{queue_dir.job_directory(self._home, job_id)}/{jobdir.SPEC}")
+
+    def _hold_off(self) -> None:
+        """The machine lacks what a start takes: there is none for a moment, and for a longer one the next time."""
+        self._start_again_at = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._handed_over = {job_id for job_id in self._handed_over if self._is_held(job_id)}
 
     def _read(self, job_id: str, directory: str) -> Record | None:
         """What of its spec matters here: a command may be long."""
@@ -169,8 +186,11 @@ class Drainer:
         draft = f"{self._home}/{DRAFTS}/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
         if not os.path.isdir(directory) and (jobdir.is_locked(draft) or os.path.isdir(directory)):
             return False
+        if queue_dir.is_being_taken(directory):
+            self._nap_s = min(self._nap_s, SOON_S)
+            return False
         if queue_dir.is_startable(directory):
-            return False  # visible only since we first looked
+            return False  # visible, or put back, only since we first looked
         if queue_dir.is_waiting(directory):
             queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
         self._leave(entry)
@@ -178,11 +198,19 @@ class Drainer:
 
     def _leave(self, entry: str) -> None:
         queue_dir.leave(self._home, entry)
-        self._known.pop(queue_dir.job_of(entry), None)
-        self._busy_until.pop(queue_dir.job_of(entry), None)
+        job_id = queue_dir.job_of(entry)
+        self._known.pop(job_id, None)
+        if job_id in self._handed_over:
+            self._handed_over.remove(job_id)
+            self._pause_s = SHORTEST_PAUSE_S
 
     def _start(self, directory: str, terms: Record) -> None:
         queue, group = terms["queue"], terms["group"]
+        pause_s = self._start_again_at - time.monotonic()
+        if pause_s > 0:
+            self._nap_s = min(self._nap_s, pause_s)
+            self._full[slots.ALL] = MANY_SLOTS  # as if: nobody else need be tried
+            return
         held = slots.claim_all(f"{self._home}/{SLOTS}", queue["max_jobs"], group, queue["group_slots"])
         if isinstance(held, str):
             most = queue["max_jobs"] if held == slots.ALL else queue["group_slots"]
@@ -194,6 +222,9 @@ class Drainer:
             lock = queue_dir.hold(directory, HOLD_TRIES)
             if lock is not None:  # else it is being started or cancelled
                 self._hand_over(directory, lock, held)
+        except OSError:
+            self._hold_off()
+            raise
         finally:
             slots.release([*held, lock] if lock is not None else held)
 
@@ -206,7 +237,7 @@ class Drainer:
                 return
             shown = os.path.realpath(directory)  # our own path is relative: to the home that was found safe
             self._launch(shown, [lock, self._null, papers, *held], [self._lock, self._kicks])
-            self._busy_until[os.path.basename(directory)] = time.monotonic() + SOON_S
+            self._handed_over.add(os.path.basename(directory))
             lookout.ensure_watcher(os.path.realpath(self._home))
         finally:
             os.close(papers)

@@ -14,7 +14,7 @@ from bgjob.layout import HOME
 from bgjob.shim import child, herald
 from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
-from bgjob.shim.supervise import Supervisor
+from bgjob.shim.supervise import WILL_PASS, Supervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def begin(directory: str, given: Given, umask: int, will: Will) -> None:
         estate, doors = open_estate(given, spec)
     except OSError as error:
         if _take(given):  # it is ours to fail: the starter must not try again with what we say has failed
-            _fail(given, error)
+            _give_up(given, error)
         return
     will.leave(directory, estate)  # before the job is ours: from then on one of us sees to it
     if _take(given):
@@ -85,17 +85,22 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
             estate.ends.close()  # nothing was started: the job's ends were the shim's alone, and are gone
             estate.ends, doors = open_ends(spec)
         except OSError as error:
-            return _fail(estate.given, error)
+            return _give_up(estate.given, error)
         _start(spec, estate, Will(None), umask, doors)
 
 
 def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:
     try:
+        jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
+        was_queued = queue_dir.take(os.curdir)
         estate.publish()
         supervisor = Supervisor(spec, estate, will, _spawner(spec, estate.given, umask))
         pid = supervisor.start(doors)
     except (OSError, ValueError) as error:
-        return _fail(estate.given, error)
+        estate.withdraw()
+        return _give_up(estate.given, error)
+    if was_queued:
+        queue_dir.forget_papers(os.curdir)
     run = run_record(pid, time.time())
     herald.tell_started(spec, pid)  # first: whoever takes over and finds no record of the run tells it again
     supervisor.record_run(run)
@@ -159,6 +164,7 @@ def _resume(
         herald.tell_started(spec, started[0])
     supervisor.record_run(run)
     _tell(estate.given, run)
+    queue_dir.forget_papers(os.curdir)
     if not _runs_again(spec):
         _forget_papers(estate.given)
     _see_to_the_end(supervisor)
@@ -244,13 +250,12 @@ def _outcome_on_disk() -> Record | None:
 
 
 def _take(given: Given) -> bool:
-    """Say that the job has somebody; False if the starter has given up on us. From now on it is not queued."""
+    """Say that the job has somebody; False if the starter has given up on us."""
     try:
         if given.ready >= 0:  # else it was ours before: it is run again
             os.write(given.ready, b"+")
     except ConnectionError:
         return False
-    queue_dir.forget_papers(os.curdir)
     return True
 
 
@@ -264,16 +269,29 @@ def _tell(given: Given, answer: bytes) -> None:
     os.close(given.ready)
 
 
+def _give_up(given: Given, error: Exception) -> None:
+    """For a job of the queue, what will pass means "not yet": nobody waits for our answer, and its turn comes again."""
+    if getattr(error, "errno", None) in WILL_PASS and not _has_children() and queue_dir.put_back(os.curdir):
+        _let_go(given)
+    else:
+        _fail(given, error)
+
+
+def _let_go(given: Given) -> None:
+    for held in (*given.slots, given.lock):
+        fcntl.flock(held, fcntl.LOCK_UN)
+
+
 def _fail(given: Given, error: Exception) -> None:
     reason = f"{type(error).__name__}: {error}"
     outcome = jobdir.unstarted(cause="never_started", reason=reason)
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
+        herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     except OSError:
         pass  # then it is lost, as one that never started: what matters is that the starter is told
-    herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
-    for held in (*given.slots, given.lock):
-        fcntl.flock(held, fcntl.LOCK_UN)  # before the starter knows: it may try again at once
+    queue_dir.forget_papers(os.curdir)
+    _let_go(given)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
     queue_dir.kick(HOME)
     _start_drainer()

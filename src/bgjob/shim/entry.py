@@ -101,10 +101,17 @@ def _launched(directory: str, descriptors: list[int], close: list[int]) -> None:
     try:
         umask = duty.umask_in(descriptors[PAPERS])
     except (ValueError, EOFError, TypeError, IndexError):
-        why = "its environment, which waited with it in the queue, cannot be read"
-        return queue_dir.end_unstarted(directory, cause="never_started", reason=why)
+        return _end_without_papers(directory)
     will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
     shim(directory, descriptors, umask, will)
+
+
+def _end_without_papers(directory: str) -> None:
+    why = "its environment, which waited with it in the queue, cannot be read"
+    try:
+        queue_dir.end_unstarted(directory, cause="never_started", reason=why)
+    except OSError:
+        pass  # there is no room to say so: it is tried again
 
 
 def is_gone(server: socket.socket) -> bool:

@@ -53,8 +53,11 @@ class Estate:
             pass  # by the shim before us
 
     def withdraw(self) -> None:
-        """The job is not ours, and perhaps somebody else's."""
-        os.unlink(self.control.getsockname())
+        """The job is not ours, and may be somebody else's."""
+        try:
+            os.unlink(self.control.getsockname())
+        except FileNotFoundError:
+            pass  # it was published
 
 
 def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:

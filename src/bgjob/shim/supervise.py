@@ -81,7 +81,6 @@ class Supervisor:
 
     def start(self, doors: Doors) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
-        jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
         self._pid = self._started(doors)
         self.started = time.monotonic()
         self._restarts.begin(self._log.end)
