@@ -13,7 +13,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     Tops = Mapping[str, tuple[str, str]]
     """By controller ("": version 2): the top of its hierarchy as we see it, and our own group in it."""
@@ -23,6 +23,7 @@ CONTROLLERS = {MEMORY: "memory", PROCESSES: "pids", CPU: "cpuacct"}
 PREFIX = "bgjob-"
 NANOSECONDS, MICROSECONDS = 1e9, 1e6
 TRIES, TRY_AGAIN_S = 50, 0.002
+QUOTED = '"\\'  # as a record would have to quote it
 
 
 class Group:
@@ -146,6 +147,49 @@ def _make(group: Group, limits: Mapping[str, float]) -> dict[str, Group]:
     return dict.fromkeys(limits, group)
 
 
+def plain_place(tops: Tops | None = None) -> str | None:
+    """Where groups that limit nothing can be made: below our own, in some hierarchy."""
+    tops = find_tops() if tops is None else tops
+    places = [tops[""], *tops.values()] if "" in tops else tops.values()
+    for _, here in places:
+        if here.isprintable() and not {*here} & {*QUOTED} and _lets_us_move(here):
+            return here
+    return None
+
+
+def _lets_us_move(directory: str) -> bool:
+    return os.access(directory, os.W_OK) and os.access(f"{directory}/cgroup.procs", os.W_OK)
+
+
+def gather(directory: str, everybody: Callable[[], Iterable[int]]) -> bool:
+    """Make a group, and move these processes into it until a look finds no others. False: it cannot be made."""
+    try:
+        if not os.path.isdir(directory):
+            os.mkdir(directory)
+        fd = os.open(f"{directory}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        moved: set[int] = set()
+        for _ in range(TRIES):
+            others = {*everybody()} - moved
+            if not others:
+                break
+            for pid in others:
+                _move(pid, fd)
+            moved |= others
+    finally:
+        os.close(fd)
+    return True
+
+
+def _move(pid: int, processes_file: int) -> None:
+    try:
+        os.write(processes_file, b"%d" % pid)
+    except OSError:
+        pass  # it is gone, or dead and not reaped
+
+
 def remove(directory: str, tries: int = TRIES) -> None:
     """The kernel takes a moment to see that the last process is gone. One that still has some stays."""
     for _ in range(tries):
@@ -155,6 +199,12 @@ def remove(directory: str, tries: int = TRIES) -> None:
             return
         except OSError:
             time.sleep(TRY_AGAIN_S)
+
+
+def is_member(pid: int, job_id: str) -> bool:
+    """Whether a process is in a group of this job, or below one."""
+    name = f"{PREFIX}{job_id}"
+    return any(name in line.split("/") for line in _read(f"/proc/{pid}/cgroup").splitlines())
 
 
 def remove_left(directories: object, job_id: str) -> None:

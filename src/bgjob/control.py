@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import socket
+import struct
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+CONNECT_PATIENCE_S = 2
 SOCKET_PATH_MAX_BYTES = 100  # what fits into a sockaddr everywhere
 
 
@@ -94,6 +96,8 @@ class Line:
 
 def _connect(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Blocking, and not for ever: a shim that stands still takes nobody in, one that is busy does in a moment.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", CONNECT_PATIENCE_S, 0))
     with contextlib.ExitStack() as undo:
         undo.callback(connection.close)
         if len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 
@@ -14,10 +13,11 @@ if TYPE_CHECKING:
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 PF_FORKNOEXEC = 0x40
-SESSION, FLAGS, START_TICKS = 3, 6, 19  # places in /proc/<pid>/stat, from the state on
-SIGCHLD = int(signal.SIGCHLD)
+PARENT, SESSION, FLAGS, START_TICKS = 1, 3, 6, 19  # places in /proc/<pid>/stat, from the state on
+SIGCHLD, SIGCONT = int(signal.SIGCHLD), int(signal.SIGCONT)
+SHIM, GUARD = "bgjob-shim", "bgjob-guard"
 JOB_ID_VARIABLE = "BGJOB_ID"
-DEATH_PATIENCE_S = 10.0
+MOST_LOOKS = 100
 LINKS_OF_A_DIRECTORY = 2  # and one for each that is in it
 SURELY_WHOLE_BYTES = 2048
 
@@ -37,6 +37,12 @@ def set_process_name(name: str) -> None:
     _prctl(PR_SET_NAME, name.encode())
 
 
+def name_of(pid: int) -> str | None:
+    """What it, and nobody else, has set; None if it is gone."""
+    name = read_if_there(f"/proc/{pid}/comm")
+    return None if name is None else name.decode(errors="replace").rstrip("\n")
+
+
 def keep_dead_children() -> None:
     """For one whose parent ignores SIGCHLD: ignored, it has the kernel throw exit codes away. The C library's
     call, because that of `signal` touches thirty times as much memory."""
@@ -44,11 +50,17 @@ def keep_dead_children() -> None:
         _set_default(SIGCHLD, None)
 
 
+def resume(pid: int) -> None:
+    """Continue a child that may be stopped: for a guard, by the C library's call, as above."""
+    if LINUX:
+        _kill(pid, SIGCONT)
+
+
 if LINUX:
     import ctypes
 
     # once, here: a function that is looked up after a fork costs each process 160 KB
-    _ask, _set_default = (ctypes.CDLL(None)[name] for name in ("prctl", "signal"))
+    _ask, _set_default, _kill = (ctypes.CDLL(None)[name] for name in ("prctl", "signal", "kill"))
 
     def _prctl(option: int, value: int | bytes) -> bool:
         return bool(_ask(option, value, 0, 0, 0) == 0)
@@ -196,12 +208,47 @@ def group_of(pid: int) -> int:
         return 0
 
 
+class Freezing:
+    """Stops the tree below a process, which may grow all the while. A fork bomb outruns whoever goes one by one: with
+    each process all of its group is stopped in one step, and only then its children are looked up."""
+
+    def __init__(self, root: int, spared: set[int] | None = None) -> None:
+        self._root, self._spared = root, spared or set()
+        self._frozen: set[int] = set()
+        self._groups = {0, 1, os.getpgrp()}
+
+    def all(self) -> set[int]:
+        """Until a look finds no other: one that has lost its parent is found as our child. Not for ever: there may be
+        some that we may not stop."""
+        for _ in range(MOST_LOOKS):
+            before = len(self._frozen)
+            descendants(self._root, self._freeze)
+            if len(self._frozen) == before:
+                break
+        return self._frozen
+
+    def _freeze(self, pid: int) -> None:
+        if pid in self._frozen or pid in self._spared:
+            return
+        self._frozen.add(pid)
+        send(pid, signal.SIGSTOP)
+        group = group_of(pid)  # ours: it is that of a process of ours that cannot leave it any more
+        if group not in self._groups:
+            self._groups.add(group)
+            send_to_group(group, signal.SIGSTOP)
+
+
+def every_pid() -> list[int]:
+    return list(map(int, filter(str.isdigit, os.listdir("/proc")))) if LINUX else []
+
+
 def marked(job_id: str) -> list[int]:
-    """Live processes that carry this job's id in their environment: what is left of it when its shim is gone."""
-    if not LINUX:
-        return []
-    mark = f"{JOB_ID_VARIABLE}={job_id}".encode()
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]
+    """Live processes that carry this job's id in their environment."""
+    return [pid for pid in every_pid() if is_marked(pid, job_id)]
+
+
+def is_marked(pid: int, job_id: str) -> bool:
+    return _carries(pid, f"{JOB_ID_VARIABLE}={job_id}".encode())
 
 
 def _carries(pid: int, mark: bytes) -> bool:
@@ -215,31 +262,3 @@ def job_of(pid: int) -> str | None:
         if entry.startswith(prefix):
             return entry[len(prefix) :].decode(errors="replace")
     return None
-
-
-def kill_marked(job_id: str) -> int:
-    """SIGKILL to what is left of a job without a shim, until it is gone; how many processes that were."""
-    killed = 0
-    while pids := marked(job_id):
-        struck = [_kill_pinned(pid, job_id) for pid in pids]
-        if not any(struck):
-            break  # not ours to kill
-        killed += sum(struck)
-    return killed
-
-
-def _kill_pinned(pid: int, job_id: str) -> bool:
-    """Pin the pid, look again, then shoot and see it die: a reused pid is never hit."""
-    try:
-        pin = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        if not _carries(pid, f"{JOB_ID_VARIABLE}={job_id}".encode()):
-            return False
-        signal.pidfd_send_signal(pin, signal.SIGKILL)
-        return bool(select.select([pin], [], [], DEATH_PATIENCE_S)[0])
-    except OSError:
-        return False
-    finally:
-        os.close(pin)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,8 +42,8 @@ class Start:
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
 
-        Nothing if shim and guard have died, or took it in the moment in which we gave up on them: what they have
-        done is on disk, or not known.
+        Nothing if shim and guard have died, took it in the moment in which we gave up on them, or do not come to it in
+        time (a job can stop both): what they have done is on disk, or not known.
         """
         try:
             answer = _read_line(self.ready)
@@ -168,17 +169,21 @@ def _is_taken(ready: socket.socket) -> bool:
     The kernel puts the two in one order: a "+" that was written before the shutdown is there to be read after it, and
     one that comes later fails, so that its shim leaves the job alone.
     """
-    poll = select.poll()
-    poll.register(ready, select.POLLIN)
-    if not poll.poll(PATIENCE_S * 1000):
+    if not _is_readable(ready.fileno(), PATIENCE_S):
         ready.shutdown(socket.SHUT_RD)
     return ready.recv(1) == b"+"
 
 
+def _is_readable(fd: int, patience_s: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, patience_s) * 1000))
+
+
 def _read_line(fd: int) -> bytes:
-    """Nothing if there is no whole one."""
-    data = b""
-    while part := os.read(fd, 1 << 16):
+    """Nothing if there is no whole one in time."""
+    data, deadline = b"", time.monotonic() + PATIENCE_S
+    while _is_readable(fd, deadline - time.monotonic()) and (part := os.read(fd, 1 << 16)):
         data += part
         if b"\n" in data:
             return data[: data.index(b"\n")]

@@ -185,6 +185,20 @@ class Store:
         with self._readable():
             return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
 
+    def forget(self, job_id: str) -> None:
+        """What we remember of it: it was read while the job could still lie."""
+        self._ended.pop(job_id, None)
+
+    def shim_pid(self, job_id: str) -> int | None:
+        """As its record says, if it does."""
+        run = run_from(jobdir.read_record(f"{self.directory(job_id)}/{RUN}"))
+        return run.shim_pid if run else None
+
+    def lock_paths(self, job_id: str) -> list[str]:
+        """Both names of its spec. A job that has removed or replaced one may have left the other alone."""
+        places = [place for place, entered in self.ids() if entered == job_id]
+        return [f"{self.directory(job_id)}/{SPEC}", *(f"{self.home}/{INDEX}/{place}" for place in places)]
+
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
         """What we cannot read for want of descriptors or memory we do not judge: a wrong answer would be remembered."""

@@ -21,7 +21,7 @@ from bgjob.errors import BgjobError, NotRunning, NotSteerable, StdinClosed
 from bgjob.job import Exited, Lost, NeverStarted, Running, State
 from bgjob.log_format import STDERR, STDOUT
 from tests.chaos.stage import Launch, Role, Scene, Server, Stage, Violation
-from tests.chaos.tools import every_pid
+from tests.chaos.tools import every_pid, go_on
 
 DELAY = "a delay of 200 ms"
 FAULTS = ("ENOSPC", "EDQUOT", "EIO", "EMFILE", "ENFILE", "EAGAIN", "ENOMEM", "EINTR", DELAY)
@@ -79,7 +79,7 @@ class Saboteur:
         with self._strace.stderr as words:
             first_words = words.readline()
         assert b"attached" in first_words, first_words
-        os.kill(pid, signal.SIGCONT)
+        go_on(pid)
 
     def strikes(self) -> int:
         """How many calls were spoilt; once the process is gone."""

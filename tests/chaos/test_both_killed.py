@@ -33,7 +33,7 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
     job_id = jobs.execute(BUSY.format(reach=gate.reach), pty=terminal).id
     gate.wait_until_reached()
     wait_until_asleep(job_id, 2)
-    kill_at_once(*shim_and_guard(jobs, job_id))
+    kill_at_once(*guard_and_shim(jobs, job_id))
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
     look = jobs.look(job_id)
     assert look.job.state == Lost("its shim and its guard were killed while it ran")
@@ -47,25 +47,26 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
 def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute(BUSY.format(reach=gate.reach)).id
     gate.wait_until_reached()
-    kill_at_once(*shim_and_guard(jobs, job_id))
+    kill_at_once(*guard_and_shim(jobs, job_id))
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
     slot = slots.claim(f"{jobs._store.home}/slots", "", 1)
     assert slot is not None
     os.close(slot)
 
 
-def shim_and_guard(jobs: Jobs, job_id: str) -> tuple[int, int]:
+def guard_and_shim(jobs: Jobs, job_id: str) -> tuple[int, int]:
     run = jobs.look(job_id).job.run
     assert run is not None
     shim = seen(run.shim_pid)
     guard = seen(shim.parent) if shim else None
     assert guard is not None
     assert guard.name == "bgjob-guard"
-    return run.shim_pid, guard.pid
+    return guard.pid, run.shim_pid
 
 
 def kill_at_once(*pids: int) -> None:
-    """Stopped first, so that none of them can act on the death of another."""
+    """Stopped first, so that none of them can act on the death of another; a guard before its shim, or it would
+    continue that."""
     for pid in pids:
         processes.send(pid, signal.SIGSTOP)
     wait_until(lambda: all(map(is_stopped, pids)), "both are stopped")
@@ -78,7 +79,7 @@ def test_killed_as_it_was_started_nobody_says_whether_it_ran(jobs: Jobs, gate: G
     job_id = jobs.execute(f"echo here; {gate.reach}; exec sleep 1000").id
     gate.wait_until_reached()
     wait_until_asleep(job_id, 1)
-    kill_at_once(*shim_and_guard(jobs, job_id))
+    kill_at_once(*guard_and_shim(jobs, job_id))
     Path(jobs._store.home, "jobs", job_id, "run.json").unlink()
     wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
     look = jobs.look(job_id)

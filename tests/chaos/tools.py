@@ -73,6 +73,14 @@ def is_stopped(pid: int) -> bool:
     return now is not None and now.state == "T"
 
 
+def go_on(pid: int) -> None:
+    """One that is stopped; and, of a shim, the guard that was stopped with it, because it would have continued it."""
+    now = seen(pid)
+    os.kill(pid, signal.SIGCONT)
+    if now and processes.name_of(now.parent) == processes.GUARD:
+        os.kill(now.parent, signal.SIGCONT)
+
+
 class Point(NamedTuple):
     """The nth time that a process makes this system call."""
 
@@ -100,7 +108,7 @@ class Tracer:
         assert self._strace.stderr is not None
         first_words = self._strace.stderr.readline()
         assert b"attached" in first_words, first_words
-        os.kill(pid, signal.SIGCONT)
+        go_on(pid)
 
     def struck(self) -> bool:
         """Whether it has killed; once the process is gone, one way or the other."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import event_log, processes
+from bgjob import event_log, sweep
 from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.errors import CannotStart
 from bgjob.job import Event, Exited, Lost, NeverStarted, Queued, Running
@@ -123,7 +123,7 @@ def disk(mounted: Disk) -> Iterator[Disk]:
     finally:
         mounted.free()
         for job in (home / "jobs").iterdir():
-            processes.kill_marked(job.name)
+            sweep.kill(job.name)
         end_whoever_is_in(home)
         shutil.rmtree(home)
 

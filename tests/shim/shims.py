@@ -1,13 +1,15 @@
 """Talks to a real shim as a stranger would: raw bytes on its socket, signals to its pid."""
 
+import contextlib
 import json
 import os
 import select
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bgjob import control
+from bgjob import control, processes
 from bgjob.api import Jobs
 from bgjob.control import Line
 
@@ -35,12 +37,25 @@ def parent_of(pid: int) -> int:
 
 def kill_both(jobs: Jobs, job_id: str) -> None:
     """Shim and guard, at one instant as far as the rest of the world can tell: neither runs in between."""
-    pids = [shim_pid(jobs, job_id), guard_pid(jobs, job_id)]
+    pids = [guard_pid(jobs, job_id), shim_pid(jobs, job_id)]  # a guard continues its shim
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pids:
             os.kill(pid, number)
     for pid in pids:
         wait_until_gone(pid)
+
+
+@contextlib.contextmanager
+def stopped(jobs: Jobs, job_id: str) -> Iterator[int]:
+    """Its shim, while neither it nor its guard runs."""
+    shim, guard = shim_pid(jobs, job_id), guard_pid(jobs, job_id)
+    for pid in (guard, shim):  # in this order: a guard continues its shim
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield shim
+    finally:
+        for pid in (shim, guard):
+            processes.send(pid, signal.SIGCONT)
 
 
 def settable_signals(mask: str) -> int:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from bgjob.job import Exited
 from bgjob.shim.desk import MOST_IDLE
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate
-from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid
+from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped
 
 Ended = Callable[[str], Look]
 STATUS = b'{"op": "status"}\n'
@@ -279,12 +278,10 @@ def test_one_who_waits_and_hangs_up_is_not_missed_at_the_end(jobs: Jobs, ended: 
     for caller in callers:
         caller.request(op="wait")
     is_alive_and_well(jobs, job_id)
-    shim = shim_pid(jobs, job_id)
-    os.kill(shim, signal.SIGSTOP)
-    for caller in callers:
-        caller.close()
-    gate.open()
-    os.kill(shim, signal.SIGCONT)
+    with stopped(jobs, job_id):
+        for caller in callers:
+            caller.close()
+        gate.open()
     state = ended(job_id).job.state
     assert isinstance(state, Exited)
     assert jobs.output(job_id).stdout == "done\n"
@@ -293,13 +290,11 @@ def test_one_who_waits_and_hangs_up_is_not_missed_at_the_end(jobs: Jobs, ended: 
 def test_one_who_asks_and_leaves_before_the_answer_harms_nobody(
     jobs: Jobs, job_id: str, ended: Ended
 ) -> None:
-    shim = shim_pid(jobs, job_id)
-    os.kill(shim, signal.SIGSTOP)
-    for request in (STATUS, b"garbage\n", b'{"op": "stdin", "length": 0, "wait_s": 0}\n'):
-        caller = Caller(jobs, job_id)
-        caller.say(request)
-        caller.close()
-    os.kill(shim, signal.SIGCONT)
+    with stopped(jobs, job_id):
+        for request in (STATUS, b"garbage\n", b'{"op": "stdin", "length": 0, "wait_s": 0}\n'):
+            caller = Caller(jobs, job_id)
+            caller.say(request)
+            caller.close()
     end_well(jobs, job_id, ended)
 
 

@@ -13,7 +13,15 @@ from bgjob import processes
 from bgjob.api import Jobs, Look
 from bgjob.job import Exited, Killed
 from tests.conftest import Gate
-from tests.shim.shims import Caller, ask, is_alive_and_well, settable_signals, shim_pid, wait_until_gone
+from tests.shim.shims import (
+    Caller,
+    ask,
+    is_alive_and_well,
+    settable_signals,
+    shim_pid,
+    stopped,
+    wait_until_gone,
+)
 
 Ended = Callable[[str], Look]
 
@@ -52,11 +60,9 @@ def test_a_hang_up_or_an_interrupt_is_survived(
 def test_a_stopped_shim_loses_nothing(jobs: Jobs, gate: Gate, ended: Ended) -> None:
     job_id = jobs.execute(f"{gate.pause}; seq 1 1000; {gate.reach}; exit 5").id
     gate.wait_until_reached()
-    shim = shim_pid(jobs, job_id)
-    os.kill(shim, signal.SIGSTOP)
-    gate.open()
-    gate.wait_until_reached()  # the job has printed and is about to end; nobody has taken its output yet
-    os.kill(shim, signal.SIGCONT)
+    with stopped(jobs, job_id):
+        gate.open()
+        gate.wait_until_reached()  # the job has printed and is about to end; nobody has taken its output yet
     assert getattr(ended(job_id).job.state, "code", None) == 5
     assert jobs.output(job_id).stdout == "".join(f"{number}\n" for number in range(1, 1001))
 

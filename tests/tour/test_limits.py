@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bgjob import cgroup, event_log, event_reader, processes
+from bgjob import cgroup, event_log, event_reader, processes, sweep
 from bgjob.api import Jobs, Look
 from bgjob.errors import InvalidArgument
 from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
@@ -354,7 +354,7 @@ def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate)
     job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
     gate.wait_until_reached()
     kill_both(jobs, job_id)
-    processes.kill_marked(job_id)
+    sweep.kill(job_id)
     assert groups_left(job_id)
     ((place, _),) = jobs._store.ids()
     jobs._store.remove(place, job_id)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import cgroup, processes, queue_dir
+from bgjob import cgroup, queue_dir, sweep
 from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.errors import InvalidArgument, JobLimitReached, JobNotFound
 from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, Running, State
@@ -549,7 +549,7 @@ def test_a_slot_whose_shim_and_guard_were_killed_is_used_again(one: Jobs, gate: 
     kill_both(one, occupied)
     assert isinstance(ends(one, job_id)[0], Exited)
     assert isinstance(state(one, occupied), Lost)
-    processes.kill_marked(occupied)
+    sweep.kill(occupied)
 
 
 @linux_only

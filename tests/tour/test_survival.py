@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes
+from bgjob import processes, sweep
 from bgjob.api import Jobs, Look, Typed
 from bgjob.control import Line
 from bgjob.job import Exited, Killed, Lost, TimedOut
 from bgjob.records import read_state
 from tests.conftest import Gate, Server, StartServer
-from tests.shim.shims import guard_pid, kill_both, shim_pid, wait_until_gone
+from tests.shim.shims import guard_pid, kill_both, shim_pid, stopped, wait_until_gone
 
 Ended = Callable[[str], Look]
 
@@ -157,11 +157,12 @@ def test_a_job_that_ends_while_nobody_is_there_to_see_it_keeps_its_exit_code(
     job_id = jobs.execute(f"{gate.pause}; echo last words; exit 7").id
     gate.wait_until_reached()
     look = jobs.look(job_id).job
-    shim, child = shim_pid(jobs, job_id), os.pidfd_open(look.run.pid if look.run else 0)
-    processes.send(shim, signal.SIGSTOP)
-    gate.open()
-    assert wait_for_exit(child, 20)
-    processes.send(shim, signal.SIGKILL)
+    child = os.pidfd_open(look.run.pid if look.run else 0)
+    with stopped(jobs, job_id) as shim:
+        gate.open()
+        assert wait_for_exit(child, 20)
+        processes.send(shim, signal.SIGKILL)
+        wait_until_gone(shim)
     state = ended(job_id).job.state
     assert (getattr(state, "code", None), jobs.output(job_id).stdout) == (7, "last words\n")
 
@@ -233,7 +234,7 @@ def test_a_reboot_is_told_apart(jobs: Jobs, gate: Gate, home: Path) -> None:
     record = home / "jobs" / job_id / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "boot_id": "another"}))
     assert jobs.look(job_id).job.state == Lost("the machine was restarted while it ran")
-    processes.kill_marked(job_id)
+    sweep.kill(job_id)
 
 
 @pytest.mark.parametrize("long", ["x" * 150])

@@ -1,8 +1,6 @@
 """Waiting: one call instead of polling, for whatever a caller can name; it never touches the job."""
 
 import contextlib
-import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -10,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bgjob import processes
+from bgjob import sweep
 from bgjob.api import Cancellation, Conditions, Jobs, look
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
-from tests.shim.shims import kill_both, shim_pid
+from tests.shim.shims import kill_both, stopped
 
 SERVER_ON_A_PORT = (
     "import http.server, sys\n"
@@ -124,14 +122,13 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     monkeypatch.setattr(look, "SHIM_PATIENCE_S", 30.0)
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
-    os.kill(shim := shim_pid(jobs, job_id), signal.SIGSTOP)
-    gate.open()
-    wait_until(lambda: bool(jobs.list().asking))
     prompts: list[str | None] = []
     looking = threading.Thread(target=lambda: prompts.append(jobs.look(job_id).prompt))
-    looking.start()
-    looking.join(0.5)  # by now it would have answered without it
-    os.kill(shim, signal.SIGCONT)
+    with stopped(jobs, job_id):
+        gate.open()
+        wait_until(lambda: bool(jobs.list().asking))
+        looking.start()
+        looking.join(0.5)  # by now it would have answered without it
     looking.join()
     assert prompts == ["Your name:"]
 
@@ -178,7 +175,7 @@ def test_a_lost_job_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
     (waited,) = jobs.wait([job_id], Conditions(), timeout_s=20)
     assert waited.met is not None
     assert waited.met.condition == "exit"
-    processes.kill_marked(job_id)
+    sweep.kill(job_id)
 
 
 def test_a_cancelled_wait_is_gone_and_the_job_is_not(jobs: Jobs) -> None:

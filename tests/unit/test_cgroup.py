@@ -161,3 +161,17 @@ class TestRemoval:
 
     def test_one_that_is_gone_is_no_error(self, tmp_path: Path) -> None:
         cgroup.remove(f"{tmp_path}/bgjob-x")
+
+
+def test_a_group_without_limits_is_made_below_our_own_in_version_2_first(tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("unified", "pids", 'with "quotes"', "without processes")}
+    for name, place in places.items():
+        place.mkdir()
+        if name != "without processes":
+            (place / "cgroup.procs").touch()
+    tops = {name: (str(tmp_path), str(place)) for name, place in places.items()}
+    both = {"pids": tops["pids"], "": tops["unified"]}
+    assert cgroup.plain_place(both) == str(places["unified"])
+    assert cgroup.plain_place({"": tops["without processes"], "pids": tops["pids"]}) == str(places["pids"])
+    assert cgroup.plain_place({"": tops['with "quotes"']}) is None
+    assert cgroup.plain_place({}) is None

@@ -2,16 +2,17 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from bgjob import lookout, processes, queue_dir, retention
+from bgjob import lookout, processes, queue_dir, retention, sweep
 from bgjob.config import Settings, for_jobs
-from bgjob.errors import NotSteerable
+from bgjob.errors import NotSteerable, StoreUnusable
 from bgjob.job import Ended, Job, Lost, Running
 from bgjob.log_reader import LogReader, Rotated
 from bgjob.spawn import Spawner, start_drainer
 from bgjob.store import Store
+from bgjob.supervisors import Supervisors, Whose
 
 Answer = TypeVar("Answer")
 READ_TRIES = 100
@@ -30,10 +31,20 @@ class Door:
         self._spawner.close()
 
     def _reading(self, job: Job, read: Callable[[LogReader], Answer]) -> Answer:
-        for _ in range(READ_TRIES):
-            with contextlib.suppress(Rotated):
-                return read(self._log(job))
+        with self._readable(job):
+            for _ in range(READ_TRIES):
+                with contextlib.suppress(Rotated):
+                    return read(self._log(job))
         raise NotSteerable(job.id, "its output is replaced faster than it can be read")
+
+    @contextlib.contextmanager
+    def _readable(self, job: Job) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnusable(
+                f"The output of job {job.id} cannot be read: {error.strerror or error}. The job is not touched by that."
+            ) from error
 
     def _log(self, job: Job) -> LogReader:
         state = job.state
@@ -42,11 +53,25 @@ class Door:
 
     def _processes(self, job: Job) -> Sequence[int]:
         if isinstance(job.state, Lost):
-            return processes.marked(job.id)
+            return sweep.members(job.id, self._first(job))
         if job.run is None or not (isinstance(job.state, Running) or self._store.has_shim(job.id)):
             return []
-        # a guard that took over on a full disk is not in the record of the run
-        return processes.alive(processes.descendants(job.run.shim_pid)) or processes.marked(job.id)
+        shim = job.run.shim_pid
+        # a guard that took over on a full disk is not in the record of the run; and a record may say anything
+        is_known = not processes.LINUX or processes.name_of(shim) == processes.SHIM
+        tree = processes.alive(processes.descendants(shim)) if is_known else []
+        return tree or sweep.members(job.id, self._first(job))
+
+    def _first(self, job: Job) -> sweep.Known | None:
+        """The process that a job was started as, if that was in this boot."""
+        run = job.run
+        is_of_now = run is not None and run.boot_id == processes.boot_id()
+        return sweep.Known(run.pid, run.started_at) if run and is_of_now else None
+
+    def _supervisors(self, job_id: str) -> Supervisors:
+        """Its shim and guard, as far as there are any. JobNotFound: there is no such id."""
+        whose = Whose(job_id, self._store.directory(job_id), lambda: self._store.lock_paths(job_id))
+        return Supervisors(whose, self._store.shim_pid(job_id))
 
     def _see_to_the_queue(self) -> None:
         """Something waits: then somebody is there who will start it."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
@@ -83,10 +84,16 @@ class Looking(Finding):
         if fitting < len(found):
             next_cursor, found = found[fitting - 1][0], found[:fitting]
         jobs = [job for _, job in found]
-        asking = frozenset(job.id for job in jobs if self._waits_for_input(job) == "yes")
+        asking = self._asking(jobs)
         fits = sum(len(job.spec.command) for job in jobs) <= self._settings.max_response_bytes
         shown = None if fits else SHORT_COMMAND_CHARACTERS
         return Page(jobs, next_cursor, asking, self._places(jobs), shown)
+
+    def _asking(self, jobs: Sequence[Job]) -> frozenset[str]:
+        """Those that wait for input. Of many shims that do not answer a list waits as long as for one."""
+        deadline = time.monotonic() + SHIM_PATIENCE_S
+        words = {job.id: self._waits_for_input(job, deadline=deadline) for job in jobs}
+        return frozenset(job_id for job_id, word in words.items() if word == "yes")
 
     def _fitting(self, found: Sequence[tuple[str, Job]]) -> int:
         """How many of them one answer can hold, with their commands shortened if need be; at least one."""
@@ -119,7 +126,9 @@ class Looking(Finding):
             priority=0 if number is None else queue_dir.priority_of(waiting[number]),
         )
 
-    def _waits_for_input(self, job: Job, tree: Sequence[int] | None = None) -> InputWord | None:
+    def _waits_for_input(
+        self, job: Job, tree: Sequence[int] | None = None, deadline: float | None = None
+    ) -> InputWord | None:
         """By our own look where the kernel lets us, else by that of the job's shim, its ancestor."""
         if not isinstance(job.state, Running) or job.run is None:
             return None
@@ -127,9 +136,12 @@ class Looking(Finding):
         own = waiting.waits_for_input(pids, waiting.input_of(job.run.pid))
         if own.answer != "unknown":
             return own.answer
+        patience_s = SHIM_PATIENCE_S if deadline is None else deadline - time.monotonic()
+        if patience_s <= 0:
+            return "unknown"
         try:
             with Line(self._store.control_path(job.id)) as shim:
-                word: InputWord = shim.ask(SHIM_PATIENCE_S, op="waits")["waits"]
+                word: InputWord = shim.ask(patience_s, op="waits")["waits"]
         except (NoShim, TimeoutError, KeyError):
             return "unknown"
         return word

@@ -1,20 +1,17 @@
-"""Steering a job: what is typed into it, and its end."""
+"""Steering a job: what is typed into it."""
 
-import contextlib
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bgjob import processes
-from bgjob.api.answers import Interaction, Kill
-from bgjob.api.queue import Queueing
+from bgjob.api.answers import Interaction
+from bgjob.api.kill import LOOK_AGAIN_S, SHIM_PATIENCE_S, Killing, Waking
 from bgjob.api.read import Reading, Shown
 from bgjob.api.start import check_may_steer, check_size
 from bgjob.control import Line, NoShim
-from bgjob.errors import InvalidArgument, JobNotFound, NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Job, Killed, Lost, Queued, Running
+from bgjob.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed
+from bgjob.job import Job, Queued, Running
 from bgjob.keys import keys_to_bytes
 from bgjob.log_format import STDOUT
 from bgjob.log_reader import LogReader
@@ -22,9 +19,7 @@ from bgjob.log_reader import LogReader
 QUIET_S = 0.003  # a job that has printed, and waits for input since so long, has answered
 SETTLE_S = 0.1  # and so has one that does not wait for input, or of which nobody knows, after so long
 CURSOR_MODE_BYTES = 1 << 18
-SHIM_PATIENCE_S = 10.0
-KILL_PATIENCE_S = 20.0
-SETTLED_S, LOOK_AGAIN_S = 0.5, 0.002
+UNREACHED = "nobody answers at its socket, and nothing was typed; kill_job can end it all the same"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
     "Look at the output before you type it again"
@@ -41,7 +36,7 @@ class Typed:
     close_stdin: bool = False
 
 
-class Steering(Reading, Queueing):
+class Steering(Reading, Killing):
     def interact(
         self,
         job_id: str,
@@ -119,73 +114,20 @@ class Steering(Reading, Queueing):
             raise StdinClosed(job_id)
         raise NotRunning(job_id)
 
-    def kill(self, job_id: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
-        number = _signal_number(signal)
-        if not 0 <= grace_s < float("inf"):
-            raise InvalidArgument(
-                f"={grace_s} is not a time. Accepted: seconds, 0 or more.", argument="grace_s"
-            )
-        try:
-            was_running = isinstance(self._store.load(job_id).state, Running)
-        except JobNotFound:
-            return Kill("not_found", 0, None)
-        deadline = time.monotonic() + SHIM_PATIENCE_S
-        while (done := self._try_kill(job_id, number, grace_s, was_running)) is None:
-            if time.monotonic() > deadline:
-                raise NotSteerable(job_id, "its shim does not answer, or not in words that we know")
-            time.sleep(LOOK_AGAIN_S)
-        return done
-
-    def _try_kill(self, job_id: str, number: int, grace_s: float, was_running: bool) -> Kill | None:
-        """None: it is not over, and nobody answers for it; perhaps it was just being taken from the queue."""
-        if cancelled := self._cancel(job_id):
-            return Kill("killed", 0, cancelled)
-        try:
-            answer = self._ask_to_kill(job_id, number, grace_s)
-        except TimeoutError:
-            left = len(self._processes(self._store.load(job_id)))
-            raise NotSteerable(job_id, f"{left} of its processes do not die, not even of SIGKILL") from None
-        if answer is None:
-            job = self._settled(job_id)
-            return None if isinstance(job.state, Running) else self._kill_without_shim(job, was_running)
-        job = self._store.load(job_id)
-        is_ours = answer["was_running"] or (was_running and isinstance(job.state, Killed))
-        return Kill("killed" if is_ours else "already_terminated", answer["processes"], job)
-
-    def _ask_to_kill(self, job_id: str, number: int, grace_s: float) -> dict[str, Any] | None:
-        """None if there is no shim any more. One that is killed over it has a guard: ask that."""
-        deadline = time.monotonic() + SHIM_PATIENCE_S
-        while self._store.has_shim(job_id) and time.monotonic() < deadline:
-            with contextlib.suppress(NoShim), Line(self._store.control_path(job_id)) as shim:
-                answer = shim.ask(grace_s + KILL_PATIENCE_S, op="kill", signal=number, grace_s=grace_s)
-                return {name: answer[name] for name in ("was_running", "processes")}
-            time.sleep(LOOK_AGAIN_S)
-        return None
-
     def _line(self, job_id: str) -> Line:
         """To the job's shim; or to its guard, which may be about to take over."""
         deadline = time.monotonic() + SHIM_PATIENCE_S
+        waking = Waking(lambda: self._supervisors(job_id))
         while True:
             try:
                 return Line(self._store.control_path(job_id))
             except NoShim:
-                if not self._store.has_shim(job_id) or time.monotonic() > deadline:
+                if not self._store.has_shim(job_id):
                     raise
+                if time.monotonic() > deadline:
+                    raise NotSteerable(job_id, UNREACHED) from None
+            waking.now_and_then()
             time.sleep(LOOK_AGAIN_S)
-
-    def _kill_without_shim(self, job: Job, was_running: bool) -> Kill:
-        """It has ended, perhaps while we asked for it; or nobody watches it, and what is left of it must go."""
-        left = processes.kill_marked(job.id) if isinstance(job.state, Lost) else 0
-        self._store.forget_groups(job.id)
-        is_ours = left or (was_running and isinstance(job.state, Killed))
-        return Kill("killed" if is_ours else "already_terminated", left, job)
-
-    def _settled(self, job_id: str) -> Job:
-        """A dying shim's socket closes a moment before its lock is free, or its guard has written down the end."""
-        deadline = time.monotonic() + SETTLED_S
-        while self._store.has_shim(job_id) and time.monotonic() < deadline:
-            time.sleep(LOOK_AGAIN_S)
-        return self._store.load(job_id)
 
 
 def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, Any] | None:
@@ -203,13 +145,3 @@ def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, An
         )
     except NoShim:
         return None  # it has ended meanwhile
-
-
-def _signal_number(name: str) -> int:
-    full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
-    if full not in signal.Signals.__members__:
-        raise InvalidArgument(
-            f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL.",
-            argument="signal",
-        )
-    return signal.Signals[full]

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 
-from bgjob import jobdir
+from bgjob import jobdir, processes
 from bgjob.shim.child import Doors, Ends, open_ends
 
 TYPE_CHECKING = False
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     """As recvmsg gives it."""
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
-JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED, NEW_ENDS = b"J", b"R", b"C", b"S", b"P", b"E"
-READY, PAPERS, STDIN = 1, 2, 4  # places among: lock, ready, papers, control, the three ends, slots
+JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED = b"J", b"R", b"C", b"S", b"P"
+NEW_ENDS, NEW_CONTROL = b"E", b"L"
+READY, PAPERS, CONTROL, STDIN = (
+    1,
+    2,
+    3,
+    4,
+)  # places among: lock, ready, papers, control, the three ends, slots
 
 
 class Given:
@@ -62,10 +68,10 @@ class Estate:
 
 def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:
     ends, doors = open_ends(spec)
-    return Estate(given, _listen(), ends), doors
+    return Estate(given, listen(), ends), doors
 
 
-def _listen() -> socket.socket:
+def listen() -> socket.socket:
     """Under a name of our own, until the job is ours: who comes too late must not take the place of who has it."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.setblocking(False)
@@ -84,8 +90,8 @@ def _listen() -> socket.socket:
 class Will:
     """The shim's end. A guard that is gone hears nothing: then the shim goes on alone."""
 
-    def __init__(self, line: RawSocket | None) -> None:
-        self._line = line
+    def __init__(self, line: RawSocket | None, guard: int = 0) -> None:
+        self._line, self._guard = line, guard
 
     def leave(self, directory: str, estate: Estate) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(estate.descriptors()))
@@ -102,6 +108,10 @@ class Will:
         """Before the job is run again."""
         self._say(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
 
+    def new_control(self, fd: int) -> None:
+        """Somebody has taken away the socket that others find."""
+        self._say(NEW_CONTROL, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed([fd]))])
+
     def stdin_closed(self) -> None:
         self._say(STDIN_CLOSED)
 
@@ -114,6 +124,12 @@ class Will:
                 self._line.sendmsg([message], rights or [], socket.MSG_DONTWAIT)
             except OSError:
                 self._line = None
+            self.wake_guard()
+
+    def wake_guard(self) -> None:
+        """One that is stopped would keep the job's stdin open, and take nothing over."""
+        if self._guard and os.getppid() == self._guard:  # while it is our parent nobody else has its pid
+            processes.resume(self._guard)
 
 
 class Legacy:
@@ -146,11 +162,16 @@ class Legacy:
             self._facts.pop(STOPPING, None)  # of the run that has ended
         elif tag == NEW_ENDS:
             self._facts.pop(PAUSED, None)
-            for place, fd in enumerate(unpacked(rights), STDIN):
-                self._drop(place)
-                self._descriptors[place] = fd
+            self._replace(STDIN, unpacked(rights))
+        elif tag == NEW_CONTROL:
+            self._replace(CONTROL, unpacked(rights))
         elif tag == STDIN_CLOSED:
             self._drop(STDIN)
+
+    def _replace(self, first: int, descriptors: list[int]) -> None:
+        for place, fd in enumerate(descriptors, first):
+            self._drop(place)
+            self._descriptors[place] = fd
 
     def _drop(self, place: int) -> None:
         if self._descriptors[place] >= 0:

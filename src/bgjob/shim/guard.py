@@ -1,13 +1,16 @@
 """The guard: a process above the shim that holds what the shim holds, and sleeps until the shim is killed.
 
 It is a subreaper: when the shim dies, the job becomes the guard's child, exit code and all. The guard then
-does what the shim would have done. When the guard is killed, the shim goes on without one.
+does what the shim would have done. When the guard is killed, the shim goes on without one. A shim that is stopped
+(SIGSTOP, by its own job perhaps) is continued at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from _signal import SIG_DFL, SIGCHLD  # type: ignore[import-not-found] # `signal` wraps them too
+from _signal import signal as handle_signal
 from _socket import (  # `socket` wraps them at 160 KB for each guard
     AF_UNIX,
     MSG_CMSG_CLOEXEC,
@@ -33,7 +36,8 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
     if not processes.adopt_orphans():
         return Will(None)  # a system where orphans go to init: a guard could not take over
     processes.keep_dead_children()
-    processes.set_process_name("bgjob-guard")  # before the fork: what is touched now is the shim's too
+    processes.set_process_name(processes.GUARD)  # before the fork: what is touched now is the shim's too
+    guard_pid = os.getpid()
     try:
         line, will = socketpair(AF_UNIX, SOCK_SEQPACKET)
         shim = os.fork()
@@ -42,7 +46,7 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
     if shim == 0:
         line.close()
         os.setsid()
-        return Will(will)
+        return Will(will, guard_pid)
     try:
         will.close()
         for fd in close:
@@ -54,6 +58,10 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
 
 def guard(line: socket, shim: int, take_over: Callable[[Legacy], None]) -> None:
     """Each step here costs every idle job memory: what all shims say is kept as it came, and read when it matters."""
+    handle_signal(
+        SIGCHLD, lambda *_: processes.resume(shim)
+    )  # it has stopped, gone on or died: only the first minds
+    processes.resume(shim)  # it may have stopped before
     heard: list[Heard] = []
     while not heard or heard[-1][0][:1] in SAID_BY_ALL:
         heard.append(line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, MSG_CMSG_CLOEXEC))
@@ -63,6 +71,14 @@ def guard(line: socket, shim: int, take_over: Callable[[Legacy], None]) -> None:
     while legacy.hear(line):
         pass
     # The line is closed when shim and a job just forked by it are gone or exec'd: there is nobody in between.
-    _, status = os.waitpid(shim, 0)
+    status = _end_of(shim)
     if status != 0 and legacy.directory is not None:
         take_over(legacy)
+
+
+def _end_of(shim: int) -> int:
+    """Its status as wait() tells it. From then on its pid may be a stranger's: nobody signals it any more."""
+    handle_signal(SIGCHLD, SIG_DFL)
+    while os.WIFSTOPPED(status := os.waitpid(shim, os.WUNTRACED)[1]):
+        processes.resume(shim)
+    return status

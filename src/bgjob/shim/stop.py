@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bgjob.shim.loop import Loop, Timer
 
 STRIKE_AGAIN_S = 0.02
-MOST_LOOKS = 100
 
 
 class Stop:
@@ -67,7 +66,7 @@ class Stop:
 
     def _strike(self) -> None:
         """Freeze first, so that nothing can multiply while we shoot; again until wait() says there is none."""
-        frozen = Freezing().all()
+        frozen = processes.Freezing(os.getpid()).all()
         self._count(list(frozen))
         for pid in frozen:
             processes.send(pid, signal.SIGKILL)
@@ -75,32 +74,3 @@ class Stop:
             self._strike_timer.cancel()
         self._strike_timer = None
         self._strike_in(STRIKE_AGAIN_S)
-
-
-class Freezing:
-    """Stops a tree that may grow all the while. A fork bomb outruns whoever goes one by one: with each process all of
-    its group is stopped in one step, and only then its children are looked up."""
-
-    def __init__(self) -> None:
-        self._frozen: set[int] = set()
-        self._groups = {0, 1, os.getpgrp()}
-
-    def all(self) -> set[int]:
-        """Until a look finds no other: one that has lost its parent is found as our child. Not for ever: there may be
-        some that we may not stop."""
-        for _ in range(MOST_LOOKS):
-            before = len(self._frozen)
-            processes.descendants(os.getpid(), self._freeze)
-            if len(self._frozen) == before:
-                break
-        return self._frozen
-
-    def _freeze(self, pid: int) -> None:
-        if pid in self._frozen:
-            return
-        self._frozen.add(pid)
-        processes.send(pid, signal.SIGSTOP)
-        group = processes.group_of(pid)  # ours: it is that of a process of ours that cannot leave it any more
-        if group not in self._groups:
-            self._groups.add(group)
-            processes.send_to_group(group, signal.SIGSTOP)
