@@ -100,9 +100,18 @@ def start(
         )
     finally:
         os.umask(ours)
-        os.fchdir(here)
+        _return_to(here)
         os.close(here)
         doors.close()
+
+
+def _return_to(directory: int) -> None:
+    """The job runs by now, and may have closed its directory to us: that must not look as if it did not."""
+    try:
+        os.fchdir(directory)
+    except PermissionError:
+        os.fchmod(directory, 0o700)
+        os.fchdir(directory)
 
 
 def resize(terminal: int, rows: int, cols: int) -> None:

@@ -55,6 +55,12 @@ class Desk:
         ] = {}  # first the one whose last answer, or arrival, is longest ago
         loop.watch(listening.fileno(), READABLE, self._on_knock)
 
+    def move_to(self, listening: socket.socket) -> None:
+        self._loop.forget(self._socket.fileno())
+        self._socket.close()
+        self._socket = listening
+        self._loop.watch(listening.fileno(), READABLE, self._on_knock)
+
     def on_answer(self, visitor: Visitor) -> None:
         if visitor in self._visitors:
             del self._visitors[visitor]
@@ -103,9 +109,8 @@ class Desk:
 
     def _rest(self) -> None:
         """There is nobody to dismiss: knocks are not heard for a moment, after which there may be what is missing."""
-        knocks = self._socket.fileno()
-        self._loop.watch_for(knocks, 0)
-        self._loop.call_later(REST_S, lambda: self._loop.watch_for(knocks, READABLE))
+        self._loop.watch_for(self._socket.fileno(), 0)
+        self._loop.call_later(REST_S, lambda: self._loop.watch_for(self._socket.fileno(), READABLE))
 
 
 def most_visitors() -> int:

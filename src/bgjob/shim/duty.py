@@ -6,6 +6,7 @@ import fcntl
 import json
 import marshal
 import os
+import signal
 import time
 
 from bgjob import jobdir, processes, queue_dir
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Found = TypeVar("Found")
 
 TRIES, TRY_AGAIN_S = 25, 0.2
+LOOK_AGAIN_S = 0.02
 
 
 def never_returning(directory: str, duty: Callable[[], None]) -> None:
@@ -71,8 +73,11 @@ def _is_of_our_job(lock: int) -> bool:
 
 def take_over(directory: str, legacy: Legacy, umask: int) -> None:
     """Everything is on disk, in the estate, or among our children: the shim's became ours when it died."""
-    os.chdir(directory)
-    spec = _patiently(_spec_on_disk)
+    try:
+        _enter(directory)
+        spec = _patiently(_spec_on_disk)
+    except OSError:
+        return _end_all()  # somebody has removed the job, or what it is: nobody could see to it
     estate = legacy.estate(is_terminal=bool(spec.get("pty")))
     outcome = _patiently(_outcome_on_disk)
     spawn = _spawner(spec, estate.given, umask)
@@ -87,6 +92,23 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
         except OSError as error:
             return _give_up(estate.given, error)
         _start(spec, estate, Will(None), umask, doors)
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except PermissionError:
+        os.chmod(directory, 0o700)
+        os.chdir(directory)
+
+
+def _end_all() -> None:
+    while _has_children():
+        for pid in processes.Freezing(os.getpid()).all():
+            processes.send(pid, signal.SIGKILL)
+        while dead := _dead_child():
+            child.reap(dead)
+        time.sleep(LOOK_AGAIN_S)
 
 
 def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:
@@ -177,8 +199,11 @@ def _see_to_the_end(supervisor: Supervisor) -> None:
 
 def _start_drainer() -> None:
     """A fresh interpreter, that leaves our process tree by itself: as our last act, because until then it would not."""
-    if queue_dir.is_left_alone(HOME):
-        os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
+    try:
+        if queue_dir.is_left_alone(HOME):
+            os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
+    except FileNotFoundError:
+        pass  # the home is gone, or the job's directory: nobody waits there, or somebody will look
 
 
 def _patiently(act: Callable[[], Found]) -> Found:
@@ -198,6 +223,13 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _dead_child() -> child.Death | None:
+    try:
+        return first_dead()
+    except ChildProcessError:
+        return None
 
 
 def _first_child() -> int:
@@ -237,7 +269,11 @@ def _forget_papers(given: Given) -> None:
 
 def _spec_on_disk() -> Record:
     spec = jobdir.read_record(jobdir.SPEC)
-    if spec is None:
+    if (
+        spec is None
+        or not isinstance(spec.get("id"), str)
+        or not isinstance(spec.get("max_output_bytes"), int)
+    ):
         raise OSError("no readable spec")
     return spec
 

@@ -54,7 +54,7 @@ class Estate:
     def publish(self) -> None:
         """The job is ours: from now on its socket is this one."""
         try:
-            os.rename(self.control.getsockname(), jobdir.CONTROL)
+            publish(self.control)
         except FileNotFoundError:
             pass  # by the shim before us
 
@@ -85,6 +85,11 @@ def listen() -> socket.socket:
         control.bind(name)
     control.listen(128)
     return control
+
+
+def publish(control: socket.socket) -> None:
+    """From now on this is the socket of the job."""
+    os.rename(control.getsockname(), jobdir.CONTROL)
 
 
 class Will:

@@ -19,6 +19,7 @@ from bgjob.shim.feed import Stdin
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.stop import Stop
+from bgjob.shim.upkeep import Upkeep
 from bgjob.shim.waiters import Waiters
 from bgjob.waiting import input_at, input_of, surely_none_waits, waits_for_input
 
@@ -74,7 +75,8 @@ class Supervisor:
         self._stop = Stop(self._loop)
         self._restarts = Restarts(spec)
         self._pause: Pause | None = None
-        Desk(self._loop, estate.control, self)
+        desk = Desk(self._loop, estate.control, self)
+        self._upkeep = Upkeep(spec["id"], self._loop, estate, will, desk, self._on_removed)
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         self._loop.watch(self._signals, READABLE, self._on_signal)
@@ -102,6 +104,7 @@ class Supervisor:
     ) -> None:
         """Go on with a job that another shim has started, as far as it had come."""
         self._pid, self.started, self._outcome = pid, started, outcome
+        self._upkeep.resume()
         if outcome is None:
             self._reserve_outcome()
             self._watch_child()
@@ -118,6 +121,7 @@ class Supervisor:
     ) -> None:
         """Go on with a job that is between two runs."""
         self.started = started
+        self._upkeep.resume()
         self._reserve_outcome()
         self._pause = Pause(*self._restarts.last(last_pid), until)
         if stopping:
@@ -142,14 +146,16 @@ class Supervisor:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
         if self._limits:
             self._limits.watch(lambda: self._pump.last_output_at, self._is_running)
+        self._upkeep.begin(may_group=self._limits is None)
         self._reap()
         while not self._is_over():
             self._loop.turn()
         self._pump.drain()
         if self._limits:
             self._limits.close()
-        self._stop.done()
+        self._upkeep.close()
         self._leave()
+        self._stop.done()  # last: whoever hears that it is over may rely on it
 
     def _is_running(self) -> bool:
         return self._outcome is None and self._pause is None
@@ -251,7 +257,14 @@ class Supervisor:
     def _on_signal(self, _event: int) -> None:
         arrived = os.read(self._signals, 512)
         self._reap()
+        if signal.SIGHUP in arrived:
+            self._upkeep.look_now()
         if signal.SIGTERM in arrived:
+            self._end_by("killed", signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _on_removed(self) -> None:
+        """The job's directory is gone: nobody can ever ask for it, steer it or read what it prints."""
+        if self._stop_cause != "killed":
             self._end_by("killed", signal.SIGTERM, DEFAULT_GRACE_S)
 
     def _time_out(self) -> None:
@@ -419,6 +432,7 @@ class Supervisor:
         herald.tell_started(self._spec, self._pid)
         self.record_run(child.run_record(self._pid, time.time()))
         self.will.started(self._pid, self.started, keep_papers=True)
+        self._upkeep.gather_soon()
         self._watch_child()
         self._reap()
 

@@ -1,0 +1,120 @@
+"""What a shim needs so that others can reach it and its job, looked after now and then: its socket, its directory, its
+guard, and a control group by which the job's processes are known when shim and guard are gone.
+
+All of it belongs to the job's user, so the job can take it away.
+"""
+
+from __future__ import annotations
+
+import os
+
+from bgjob import cgroup, jobdir, processes
+from bgjob.shim.estate import listen, publish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bgjob.shim.desk import Desk
+    from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.loop import Loop
+
+PLACE = cgroup.plain_place()  # here: found after a fork, it would cost each shim 100 KB
+GATHER_AFTER_S = (
+    0.25  # to move a process takes the kernel 10 ms at times: not while a job starts, nor for a short one
+)
+LOOK_EVERY_S = 5.0
+GROUPS = b'{"format": %d, "limited_by": {}, "groups": ["%s"]}'  # by hand: see child.run_record
+
+
+class Upkeep:
+    def __init__(
+        self, job_id: str, loop: Loop, estate: Estate, will: Will, desk: Desk, on_removed: Callable[[], None]
+    ) -> None:
+        self._loop, self._estate, self._will, self._desk = loop, estate, will, desk
+        self._on_removed = on_removed
+        self._socket_id = _socket_id()
+        self._job_id = job_id
+        self._group = f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE else None
+        self._may_group = self._is_grouped = False
+
+    def begin(self, *, may_group: bool) -> None:
+        """`may_group`: no limits have made one."""
+        self._may_group = may_group
+        self.gather_soon()
+        self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def resume(self) -> None:
+        """As a killed shim left it: in the same place, because we are of one fork."""
+        self._is_grouped = True
+
+    def close(self) -> None:
+        if self._is_grouped and self._may_group:
+            cgroup.remove_left([self._group], self._job_id)
+
+    # -- whose processes these are ------------------------------------------------------------------
+
+    def gather_soon(self) -> None:
+        """After each start of the job."""
+        if self._may_group:
+            self._loop.call_later(GATHER_AFTER_S, self._gather)
+
+    def _gather(self) -> None:
+        """All that there are; those that they start are where they are."""
+        if self._group and self._record(self._group):
+            self._is_grouped = True
+            cgroup.gather(self._group, lambda: processes.descendants(os.getpid()))
+
+    def _record(self, group: str) -> bool:
+        """Before it is made: so that whoever comes after us finds it."""
+        try:
+            jobdir.write_whole(jobdir.LIMITS, GROUPS % (jobdir.FORMAT_VERSION, group.encode()))
+        except OSError:
+            return False  # a full disk
+        return True
+
+    # -- how we are reached -------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self.look_now()
+        self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def look_now(self) -> None:
+        self._will.wake_guard()
+        try:
+            directory = os.getcwd()
+        except FileNotFoundError:
+            return self._on_removed()
+        try:
+            if _mode(directory) & 0o700 != 0o700:
+                os.chmod(directory, 0o700)
+            self._see_to_socket()
+        except OSError:
+            pass  # a full disk, perhaps; the next look may find it otherwise
+
+    def _see_to_socket(self) -> None:
+        """That which others find is ours; or else there is a new one, and the guard has it too."""
+        if self._socket_id is not None and self._socket_id == _socket_id():
+            return
+        control = listen()
+        try:
+            publish(control)
+        except OSError:
+            control.close()
+            raise
+        self._estate.control = control
+        self._desk.move_to(control)
+        self._will.new_control(control.fileno())
+        self._socket_id = _socket_id()
+
+
+def _socket_id() -> tuple[int, int] | None:
+    try:
+        found = os.lstat(jobdir.CONTROL)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _mode(path: str) -> int:
+    return os.stat(path).st_mode
