@@ -1,0 +1,144 @@
+"""Out of reach: a job that stops its shim, or takes away what it is reached by, is still answered for and ended."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bgjob import cgroup, processes, spawn, sweep
+from bgjob.api import Jobs, Look, Typed, open_jobs
+from bgjob.job import Exited, Running, TimedOut
+from bgjob.records import read_groups
+from tests.chaos.tools import linux_only, wait_until
+from tests.conftest import Gate
+from tests.shim.shims import ask, directory, guard_pid, kill_both, shim_pid, stopped, wait_until_gone
+
+pytestmark = linux_only
+Ended = Callable[[str], Look]
+in_groups = pytest.mark.skipif(cgroup.plain_place() is None, reason="no control group can be made here")
+
+
+def test_a_job_that_stops_its_shim_at_once_is_started_and_has_its_timeout(jobs: Jobs, ended: Ended) -> None:
+    """Its guard continues the shim; it may have been stopped before it told that the job runs."""
+    job_ids = [jobs.execute("kill -STOP $PPID; exec sleep 1000", timeout_s=1).id for _ in range(10)]
+    assert {type(ended(job_id).job.state) for job_id in job_ids} == {TimedOut}
+
+
+def test_a_shim_that_does_not_come_to_tell_of_its_job_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spawn, "PATIENCE_S", 0.1)
+    ready, theirs = os.pipe()
+    os.write(theirs, b'{"half of')
+    assert spawn.Start(ready).finish() == {}
+    os.close(theirs)
+
+
+def test_the_end_of_a_stdin_comes_through_a_stopped_guard(jobs: Jobs, ended: Ended) -> None:
+    """The guard holds it too, and is continued whenever its shim has something to say."""
+    job_id = jobs.execute("cat; exit 5").id
+    os.kill(guard_pid(jobs, job_id), signal.SIGSTOP)
+    jobs.interact(job_id, Typed(close_stdin=True))
+    assert getattr(ended(job_id).job.state, "code", None) == 5
+
+
+def test_one_that_was_stopped_with_its_guard_is_killed_all_the_same(jobs: Jobs) -> None:
+    job_id = jobs.execute("sleep 1000").id
+    with stopped(jobs, job_id):
+        assert jobs.kill(job_id).status == "killed"
+    assert processes.marked(job_id) == []
+
+
+def test_a_socket_that_was_removed_is_there_again_and_outlives_the_shim(jobs: Jobs, ended: Ended) -> None:
+    """Whoever finds none has the shim look; and the guard has the new one."""
+    job_id = jobs.execute("while read line; do echo got $line; done; exit 5").id
+    (directory(jobs, job_id) / "ctl").unlink()
+    assert jobs.interact(job_id, Typed("this"), wait_s=20).output.stdout == "got this\n"
+    processes.send(shim := shim_pid(jobs, job_id), signal.SIGKILL)
+    wait_until_gone(shim)
+    assert jobs.interact(job_id, Typed("that"), wait_s=20).output.stdout == "got that\n"
+    jobs.interact(job_id, Typed(close_stdin=True))
+    state = ended(job_id).job.state
+    assert isinstance(state, Exited)
+    assert state.code == 5
+
+
+def test_what_is_removed_under_a_job_is_noticed_without_anybody_asking(jobs: Jobs) -> None:
+    """A new socket; but a job whose directory is gone is ended, because nobody can ever ask for it."""
+    unreachable, unknown = (jobs.execute("sleep 1000").id for _ in range(2))
+    (directory(jobs, unreachable) / "ctl").unlink()
+    shutil.rmtree(directory(jobs, unknown))
+    wait_until(lambda: processes.marked(unknown) == [], "the job without a directory is ended")
+    wait_until((directory(jobs, unreachable) / "ctl").is_socket, "there is a new socket")
+    assert ask(jobs, unreachable, op="status")["ok"]
+
+
+def test_a_job_that_removes_its_directory_can_be_killed_by_its_id(jobs: Jobs, gate: Gate) -> None:
+    job_id = jobs.execute(f"trap '' TERM; {gate.reach}; while :; do sleep 1; done").id
+    gate.wait_until_reached()
+    shutil.rmtree(directory(jobs, job_id))
+    assert jobs.kill(job_id, grace_s=0).status == "killed"
+    assert processes.marked(job_id) == []
+    assert jobs.kill(job_id).status == "not_found"
+
+
+def test_another_homes_job_is_not_found_and_not_touched(jobs: Jobs, tmp_path: Path) -> None:
+    other = open_jobs({**os.environ, "BGJOB_HOME": str(tmp_path / "other")}, many=False)
+    job_id = jobs.execute("sleep 1000").id
+    assert other.kill(job_id).status == "not_found"
+    assert isinstance(jobs.look(job_id).job.state, Running)
+    jobs.kill(job_id)
+
+
+# -- when shim and guard are gone -----------------------------------------------------------------------
+
+
+@in_groups
+def test_a_job_has_a_control_group_as_long_as_it_runs(jobs: Jobs) -> None:
+    job_id = jobs.execute("sleep 1000 & sleep 1000").id
+    wait_until(lambda: all(cgroup.is_member(pid, job_id) for pid in jobs._processes(jobs.look(job_id).job)))
+    (group,) = read_groups(str(directory(jobs, job_id)))
+    jobs.kill(job_id)
+    assert not Path(group).exists()
+
+
+@in_groups
+def test_what_has_left_environment_session_and_parent_is_swept_by_its_group(
+    jobs: Jobs, gate: Gate, tmp_path: Path
+) -> None:
+    """It has nothing of the job any more but the group, which it was in from its first moment."""
+    pid_file = tmp_path / "pid"
+    hide = f"(env -i setsid sh -c 'echo $$ > {pid_file}; exec sleep 1000' &)"
+    job_id = jobs.execute(f"{gate.pause}; {hide}; {gate.reach}; sleep 1000").id
+    gate.wait_until_reached()
+    wait_until(lambda: all(cgroup.is_member(pid, job_id) for pid in processes.marked(job_id)))
+    (group,) = read_groups(str(directory(jobs, job_id)))
+    gate.open()
+    gate.wait_until_reached()
+    wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    hidden = int(pid_file.read_text())
+    kill_both(jobs, job_id)
+    assert hidden in jobs._processes(jobs.look(job_id).job)
+    assert jobs.kill(job_id).status == "killed"
+    assert processes.alive([hidden]) == []
+    assert not Path(group).exists()
+
+
+def test_kin_of_what_carries_the_mark_is_the_jobs_and_a_strangers_session_is_not() -> None:
+    """Somebody may have started a process with the environment of a job in a terminal of their own."""
+    script = "env -i sleep 1000 & BGJOB_ID=$0 sh -c 'env -i sleep 1000 & wait' & wait"
+    stranger = subprocess.Popen(["sh", "-c", script, "some-job"], start_new_session=True)
+    try:
+        wait_until(lambda: len(processes.descendants(stranger.pid)) == 3, "all are there")
+        wait_until(lambda: len(sweep.members("some-job")) == 2, "the marked one and its child")
+        assert stranger.pid not in sweep.members("some-job")
+        assert sweep.kill("some-job") > 0  # the other may have ended with the first
+        assert sweep.members("some-job") == []
+        assert len(processes.alive(processes.descendants(stranger.pid))) == 1
+    finally:
+        os.killpg(stranger.pid, signal.SIGKILL)
+        stranger.wait()
