@@ -113,7 +113,7 @@ class Killing(Queueing):
                 raise self._stuck(job_id)
         if killed:
             return {"was_running": True, "processes": killed}  # whoever it was that did not answer
-        answer = shim.receive()
+        answer = shim.receive(CONNECT_PATIENCE_S)
         return {name: answer[name] for name in ("was_running", "processes")}
 
     def _kill_by_signals(self, job_id: str, supervisors: Supervisors, grace_s: float) -> int:

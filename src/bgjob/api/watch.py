@@ -19,6 +19,7 @@ from bgjob.patterns import Pattern
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 SHIM_PATIENCE_S = 10.0
+HEAR_PATIENCE_S = 1.0  # it has begun to speak, and what it says fits into one packet
 LAST_LINE_CHARACTERS = 200
 
 
@@ -130,9 +131,8 @@ class Watch:
             return
         try:
             self.line = self.line or Line(self._door._store.control_path(self.job_id))
-            beyond = max(
-                self._door._log(self.job).end, self._told
-            )  # a full disk may have swallowed what came
+            end = self._door._reading(self.job, lambda log: log.end)
+            beyond = max(end, self._told)  # a full disk may have swallowed what came
             self.line.send(
                 SHIM_PATIENCE_S, op="wait", beyond=beyond if self._conditions.want_output else None
             )
@@ -145,7 +145,7 @@ class Watch:
         self._is_armed = False
         try:
             if self.line:
-                self._told = self.line.receive()["end"]
+                self._told = self.line.receive(HEAR_PATIENCE_S)["end"]
         except (NoShim, TimeoutError):
             self.hang_up()
 

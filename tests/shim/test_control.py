@@ -1,0 +1,131 @@
+"""The client's end of a shim's socket, and whoever may listen at the other: every call comes to an end."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bgjob import control
+from bgjob.control import ANSWER_MAX_BYTES, Line, NoShim
+from tests.chaos.tools import linux_only
+
+BUFFERED_BYTES = 8 << 20  # far more than the kernel holds between two ends
+# whoever calls listen is who a visitor is told of
+LISTEN_AS_NOBODY = """
+import os, socket, sys
+os.setresuid(65534, 65534, 65534)
+socket.socket(fileno=int(sys.argv[1])).listen()
+"""
+
+
+@pytest.fixture
+def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # its path may be too long for a socket's
+    return Path("ctl")
+
+
+@contextlib.contextmanager
+def listening(ctl: Path, attend: Callable[[socket.socket], None]) -> Iterator[None]:
+    """Somebody who takes one visitor in."""
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # we have hung up
+            visitor, _ = desk.accept()
+            with visitor:
+                attend(visitor)
+
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(ctl))
+        desk.listen()
+        clerk = threading.Thread(target=serve)
+        clerk.start()
+        try:
+            yield
+        finally:
+            desk.shutdown(socket.SHUT_RDWR)
+            clerk.join()
+
+
+def test_a_shim_that_says_a_byte_now_and_then_has_not_answered(ctl: Path) -> None:
+    def drip(visitor: socket.socket) -> None:
+        while True:
+            visitor.sendall(b" ")
+            time.sleep(0.02)
+
+    with listening(ctl, drip), Line(str(ctl)) as shim, pytest.raises(TimeoutError):
+        shim.ask(0.2, op="status")
+
+
+def test_a_shim_that_never_ends_its_answer_is_none(ctl: Path) -> None:
+    sent = 0
+
+    def flood(visitor: socket.socket) -> None:
+        nonlocal sent
+        while sent < 2 * BUFFERED_BYTES:
+            sent += visitor.send(b"[" * (1 << 16))
+
+    with listening(ctl, flood), Line(str(ctl)) as shim, pytest.raises(NoShim, match="no end"):
+        shim.ask(30.0, op="status")
+    assert sent < ANSWER_MAX_BYTES + BUFFERED_BYTES
+
+
+def test_an_answer_may_be_long_and_come_in_parts(ctl: Path) -> None:
+    word = b"x" * (ANSWER_MAX_BYTES // 2)
+
+    def answer(visitor: socket.socket) -> None:
+        visitor.recv(1 << 16)
+        for part in (b'{"ok": true, "error": "', word, b'"}', b"\n"):
+            visitor.sendall(part)
+
+    with listening(ctl, answer), Line(str(ctl)) as shim:
+        assert shim.ask(30.0, op="status") == {"ok": True, "error": word.decode()}
+
+
+def is_let_in(visitor: socket.socket, ctl: Path) -> bool:
+    visitor.setblocking(False)
+    return visitor.connect_ex(str(ctl)) == 0
+
+
+@linux_only
+def test_a_stopped_shim_at_which_many_have_knocked_lets_nobody_wait_for_ever(
+    ctl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "CONNECT_PATIENCE_S", 0.1)
+    with contextlib.ExitStack() as knocked, socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(ctl))
+        desk.listen(1)  # and nobody who would accept
+        while is_let_in(knocked.enter_context(socket.socket(socket.AF_UNIX)), ctl):
+            pass
+        with pytest.raises(TimeoutError):
+            Line(str(ctl))
+
+
+@linux_only
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else too")
+def test_another_users_process_at_the_socket_is_not_spoken_to(ctl: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(ctl))
+        number = desk.fileno()
+        subprocess.run([sys.executable, "-c", LISTEN_AS_NOBODY, str(number)], pass_fds=[number], check=True)
+        with pytest.raises(NoShim, match="another user"):
+            Line(str(ctl))
+
+
+@pytest.mark.parametrize("what", ["a file", "a symlink to a socket"])
+def test_only_a_socket_in_its_place_is_one(ctl: Path, what: str) -> None:
+    with listening(ctl, lambda visitor: None):
+        there = Path("there")
+        if what == "a file":
+            there.touch()
+        else:
+            there.symlink_to(ctl)
+        with pytest.raises(NoShim, match="something else"):
+            Line(str(there))
+        Line(str(ctl)).close()
