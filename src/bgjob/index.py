@@ -51,7 +51,7 @@ class Index:
         except FileExistsError:
             pass
         except OSError:  # a file system without links
-            os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def leave(self, place: str) -> None:
         with contextlib.suppress(OSError):

@@ -24,6 +24,7 @@ import errno
 import fcntl
 import json
 import os
+import stat
 import time
 
 from bgjob.home_dir import is_ours
@@ -42,7 +43,8 @@ CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
 OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
-READ_BYTES, RECORD_MAX_BYTES = 1 << 16, 64 << 20
+DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO is no draft
+RECORD_MAX_BYTES = 8 << 20  # a spec has its command in it; what is read takes many times as much memory
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:
@@ -52,7 +54,7 @@ def write_record(path: str, record: Record, *, durable: bool = False) -> None:
 def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
     """A reader sees the old record or the new one, never half of one."""
     draft = f"{path}.new"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(draft, DRAFT_FLAGS, 0o600)
     try:
         _overwrite(fd, data)
         if durable:
@@ -72,7 +74,7 @@ def unstarted(**how: object) -> Record:
 
 def reserve_record(path: str) -> None:
     """Take the room of a record now: on a full disk overwriting works, creating does not."""
-    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(f"{path}.new", DRAFT_FLAGS, 0o600)
     try:
         os.write(fd, b" " * RESERVED_BYTES)
     finally:
@@ -88,7 +90,10 @@ def is_reserved(path: str) -> bool:
 
 def _overwrite(fd: int, data: bytes) -> None:
     """In place, padded with spaces over whatever was reserved: JSON does not mind."""
-    view = memoryview(data.ljust(os.fstat(fd).st_size))
+    there = os.fstat(fd).st_size
+    view = memoryview(data.ljust(min(there, RESERVED_BYTES)))
+    if there > len(view):
+        os.ftruncate(fd, len(view))  # the draft of somebody who was killed over it
     while view:
         view = view[os.write(fd, view) :]
 
@@ -99,18 +104,24 @@ def read_record(path: str) -> Record | None:
     if fd is None:
         return None
     try:
-        info = os.fstat(fd)
-        if info.st_size > RECORD_MAX_BYTES or not is_ours(info):
-            return None
-        data = os.read(fd, READ_BYTES)
-        while more := os.read(fd, READ_BYTES):
-            data += more
-        record = json.loads(data)
+        record = json.loads(_whole(fd))
     except (OSError, ValueError, RecursionError):
         return None
     finally:
         os.close(fd)
     return record if isinstance(record, dict) else None
+
+
+def _whole(fd: int) -> bytes:
+    """Nothing, of what is no file, another user's or too large. One that is replaced while we read stays as it was."""
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode) or info.st_size > RECORD_MAX_BYTES or not is_ours(info):
+        return b""
+    parts, left = [], info.st_size
+    while left > 0 and (part := os.read(fd, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _opened(path: str) -> int | None:

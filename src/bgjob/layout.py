@@ -1,4 +1,15 @@
 """The directories of a home; shims and the drainer find them without the store."""
 
+import os
+import stat
+
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 HOME = "../.."  # from a job's directory, in which its shim works
+
+
+def is_directory(path: str) -> bool:
+    """Itself: a symlink in a home leads out of it, and is followed by nobody. OSError: nobody can tell."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

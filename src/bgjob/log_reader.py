@@ -17,6 +17,7 @@ from itertools import chain, pairwise
 from operator import le
 from struct import iter_unpack
 
+from bgjob.layout import is_directory
 from bgjob.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 from bgjob.log_kept import NO_STREAM, Part, Parts, index_of, parts_of, stretches
 
@@ -25,7 +26,7 @@ FILE_MAX_BYTES = 16 << 20  # twice what a segment may weigh
 SEGMENT = re.compile(r"(0[0-9]{19})(\.std(?:out|err))?", re.ASCII)
 STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
 READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # or something else in its place
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)  # or something else in its place
 
 
 @dataclass(frozen=True)
@@ -301,6 +302,8 @@ def _segments(directory: str) -> tuple[list[Segment], float]:
     """Oldest first; and when the newest byte came."""
     found, kept = [], []
     try:
+        if not is_directory(directory):
+            return [], 0.0
         with os.scandir(directory) as entries:
             for entry in entries:
                 if (name := SEGMENT.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):

@@ -14,6 +14,7 @@ import os
 
 from bgjob.boot import WATCHER
 from bgjob.home_dir import make_inside
+from bgjob.layout import is_directory
 from bgjob.locks import open_locked
 
 TYPE_CHECKING = False
@@ -53,11 +54,14 @@ def entry(home: str, job_id: str) -> str:
 
 
 def entered(home: str) -> list[str]:
-    """Ids of the jobs to look after. What else lies there keeps no watcher alive."""
+    """Ids of the jobs to look after. What else lies there, or in the place of the directory, keeps no watcher alive."""
+    directory = f"{home}/{WATCHES}"
     try:
-        with os.scandir(f"{home}/{WATCHES}") as entries:
+        if not is_directory(directory):
+            return []
+        with os.scandir(directory) as entries:
             return [each.name for each in entries if _is_entry(each)]
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return []
 
 
@@ -71,7 +75,11 @@ def take_lock(home: str, tries: int = 1) -> int | None:
 
 
 def is_kept(home: str) -> bool:
-    fd = take_lock(home)
+    """Or cannot be: something else is in the place of the lock."""
+    try:
+        fd = take_lock(home)
+    except OSError:
+        return True
     if fd is None:
         return True
     os.close(fd)

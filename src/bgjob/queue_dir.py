@@ -19,7 +19,7 @@ import time
 
 from bgjob import jobdir, processes
 from bgjob.home_dir import is_ours_alone
-from bgjob.layout import JOBS
+from bgjob.layout import JOBS, is_directory
 from bgjob.locks import open_locked, try_lock
 
 TYPE_CHECKING = False
@@ -47,11 +47,19 @@ def now_s() -> float:
 
 def entries(home: str) -> list[str]:
     """First in line first."""
+    directory = f"{home}/{QUEUE}"
+    if not is_directory(directory):
+        return []
     try:
-        names = os.listdir(f"{home}/{QUEUE}")
+        with os.scandir(directory) as found:
+            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
-    return sorted(name for name in names if name[:ORDER_DIGITS].isdigit())
+    return sorted(name for name in names if _has_order(name[:ORDER_DIGITS]))
+
+
+def _has_order(begin: str) -> bool:
+    return begin.isascii() and begin.isdecimal()
 
 
 def job_of(entry: str) -> str:
@@ -100,7 +108,8 @@ def find(home: str, job_id: str) -> str | None:
 def is_waiting(directory: str) -> bool:
     """Papers that another user may have put there are none."""
     try:
-        return all(is_ours_alone(os.lstat(path)) for path in (f"{directory}/{jobdir.PAPERS}", directory))
+        papers = os.lstat(f"{directory}/{jobdir.PAPERS}")
+        return stat.S_ISREG(papers.st_mode) and is_ours_alone(papers) and is_ours_alone(os.lstat(directory))
     except OSError:
         return False
 
@@ -115,6 +124,8 @@ def hold(directory: str, tries: int = 1) -> int | None:
 
 def is_startable(directory: str) -> bool:
     """For whoever holds it."""
+    if not is_directory(directory):
+        return False
     return is_waiting(directory) and not os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
 
 
@@ -143,10 +154,12 @@ def put_back(directory: str) -> bool:
 
 
 def forget_papers(directory: str) -> None:
+    if not is_directory(directory):
+        return
     for name in (jobdir.PAPERS, jobdir.TAKEN):
         try:
             os.unlink(f"{directory}/{name}")
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             pass
 
 
@@ -162,19 +175,32 @@ def end_unstarted(directory: str, **how: object) -> None:
 def terms_of(spec: Record | None) -> Record | None:
     """What the queue has to know of a job; None if its spec does not say that."""
     try:
-        queue = (spec or {})["queue"]
+        queue, group = (spec or {})["queue"], (spec or {}).get("group")
         return {
             "queue": {
-                "after": [str(job_id) for job_id in queue["after"]],
+                "after": [_as_name(job_id) for job_id in _as_list(queue["after"])],
                 "after_policy": queue["after_policy"],
                 "not_before": float(queue["not_before"]),
                 "max_jobs": int(queue["max_jobs"]),
                 "group_slots": None if queue["group_slots"] is None else int(queue["group_slots"]),
             },
-            "group": (spec or {}).get("group"),
+            "group": None if group is None else _as_name(group),
         }
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
+
+
+def _as_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError  # a text would be one letter after the other
+    return value
+
+
+def _as_name(value: object) -> str:
+    """Of what becomes a part of a path."""
+    if not isinstance(value, str) or "/" in value or "\0" in value:
+        raise ValueError
+    return value
 
 
 def verdict(home: str, spec: Record) -> tuple[Verdict, str]:
@@ -192,7 +218,7 @@ def verdict(home: str, spec: Record) -> tuple[Verdict, str]:
 
 def standing(directory: str) -> tuple[Verdict, str]:
     """How a job that others wait for stands: "holds" is a success."""
-    if not os.path.isdir(directory):
+    if not is_directory(directory):
         return "fails", "is gone: it was cleaned up"
     was_waiting = is_waiting(directory)  # in this order, in which a job comes on
     is_held = jobdir.is_locked(f"{directory}/{jobdir.SPEC}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from bgjob import jobdir
 from bgjob.errors import StoreFull
+from bgjob.layout import is_directory
 from bgjob.locks import open_locked
 from bgjob.store import Store
 
@@ -83,7 +84,7 @@ def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
 
 def _known(store: Store) -> dict[str, int]:
     ended = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended")
-    if not isinstance(ended, dict) or not all(type(number) is int for number in ended.values()):
+    if not isinstance(ended, dict) or not all(type(each) is int and each >= 0 for each in ended.values()):
         return {}
     return ended
 
@@ -112,7 +113,11 @@ def _is_removable(store: Store, job_id: str) -> bool:
 
 def _is_final(directory: str) -> bool:
     """It has ended, and nobody is left who would write into it."""
-    return _has_ended(directory) and not jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+    return (
+        is_directory(directory)
+        and _has_ended(directory)
+        and not jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+    )
 
 
 def _has_ended(directory: str) -> bool:
@@ -123,11 +128,16 @@ def size_on_disk(directory: str) -> int:
     """Of a job; what goes while we look is gone."""
     size_bytes = 0
     for each in (directory, f"{directory}/{jobdir.LOG}"):
-        with contextlib.suppress(OSError), os.scandir(each) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    size_bytes += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+        with contextlib.suppress(OSError):
+            size_bytes += sum(_sizes_in(each)) if is_directory(each) else 0
     return size_bytes
+
+
+def _sizes_in(directory: str) -> Iterator[int]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                yield entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
 
 
 def _write_sizes(store: Store, ended: dict[str, int]) -> None:

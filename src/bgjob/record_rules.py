@@ -228,6 +228,14 @@ def _are_words(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
+def _are_ids(value: object) -> bool:
+    return _are_texts(value) and all(map(JOB_ID.fullmatch, value))  # type: ignore[call-overload]
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_size, value.values()))
+
+
 def _are_limits(value: object) -> bool:
     return isinstance(value, dict) and all(map(_number(0, MOST_BYTES), value.values()))
 
@@ -252,7 +260,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     ),
     "queue": _keeps(
         {
-            "after": _are_texts,
+            "after": _are_ids,
             "after_policy": _one_of("success", "any"),
             "not_before": _is_time,
             "max_jobs": _is_count,
@@ -302,7 +310,7 @@ WATCH_RULES: Mapping[str, Rule] = {
     "stdout": _is_size,
     "stderr": _is_size,
     "missed": _is_size,
-    "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
+    "suppressed": _are_counts,
     "is_over": _is_flag,
 }
 EVENT_RULES: Mapping[str, Rule] = {

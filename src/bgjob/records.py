@@ -22,6 +22,7 @@ from bgjob.job import (
     cause_word,
 )
 from bgjob.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
+from bgjob.layout import is_directory
 from bgjob.record_rules import (
     Malformed,
     Record,
@@ -41,16 +42,18 @@ VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 def read_spec(job_id: str, directory: str) -> Spec:
     """One that cannot be read is said to be so, and dated by its directory: a job's age must not depend on it."""
     try:
-        return spec_of(job_id, _understood(jobdir.read_record(f"{directory}/{SPEC}")))
+        if not is_directory(directory):
+            raise Malformed("it is missing")
+        return spec_of(job_id, _read(f"{directory}/{SPEC}"))
     except Malformed as why:
         return UnreadableSpec(job_id, f"({SPEC} cannot be read: {why})", "", "", _changed_at(directory), 0)
 
 
 def _changed_at(directory: str) -> float:
     try:
-        return max(0.0, os.stat(directory).st_mtime)
-    except FileNotFoundError:
-        return 0.0  # removed while we read
+        return max(0.0, os.lstat(directory).st_mtime)
+    except OSError:
+        return 0.0  # removed while we read, or in a directory that we may not enter
 
 
 def read_state(directory: str) -> State:
@@ -77,7 +80,7 @@ def _found_state(directory: str) -> State:
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:
     """(offset in the log, rows, columns) each; none, where they cannot be read."""
     try:
-        return resizes_of(_understood(jobdir.read_record(f"{directory}/{TERMINAL}")))
+        return resizes_of(_read(f"{directory}/{TERMINAL}"))
     except Malformed:
         return []
 
@@ -85,7 +88,7 @@ def read_resizes(directory: str) -> list[tuple[int, int, int]]:
 def read_history(directory: str) -> PastRuns:
     """Empty, where it cannot be read."""
     try:
-        return history_of(_understood(jobdir.read_record(f"{directory}/{RUNS}")))
+        return history_of(_read(f"{directory}/{RUNS}"))
     except Malformed:
         return PastRuns(0, (), False)
 
@@ -93,7 +96,7 @@ def read_history(directory: str) -> PastRuns:
 def read_watch_state(directory: str) -> dict[str, Any]:
     """How far its watches have looked; nothing, where that cannot be read: then they look once more."""
     try:
-        return watch_state_of(_understood(jobdir.read_record(f"{directory}/{WATCH}")))
+        return watch_state_of(_read(f"{directory}/{WATCH}"))
     except Malformed:
         return {}
 
@@ -101,7 +104,7 @@ def read_watch_state(directory: str) -> dict[str, Any]:
 def read_limited_by(directory: str) -> dict[str, str]:
     """Which mechanism keeps each limit of a job; nothing, where that is not on record."""
     try:
-        return limited_by_of(_understood(jobdir.read_record(f"{directory}/{LIMITS}")))
+        return limited_by_of(_read(f"{directory}/{LIMITS}"))
     except Malformed:
         return {}
 
@@ -109,14 +112,14 @@ def read_limited_by(directory: str) -> dict[str, str]:
 def read_groups(directory: str) -> list[str]:
     """The control groups that were made for a job."""
     try:
-        return groups_of(_understood(jobdir.read_record(f"{directory}/{LIMITS}")))
+        return groups_of(_read(f"{directory}/{LIMITS}"))
     except Malformed:
         return []
 
 
 def run_from(record: Record | None) -> Run | None:
     try:
-        return run_of(_understood(record))
+        return run_of(_understood(record)) if record else None
     except Malformed:
         return None
 
@@ -131,10 +134,30 @@ def _end(record: Record | None) -> End | Unreadable | None:
         return Unreadable(f"how it ended is in its {OUTCOME}, which bgjob {__version__} cannot read: {why}")
 
 
-def _understood(record: Record | None) -> Record:
-    """The record, if it is of a format whose rules we know."""
+def _read(path: str) -> Record:
+    """The record that is there; Malformed says why there is none."""
+    record = jobdir.read_record(path)
     if record is None:
-        raise Malformed("it is missing, torn or no record")
+        raise Malformed(_why_unread(path))
+    return _understood(record)
+
+
+def _why_unread(path: str) -> str:
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be reached ({error.strerror})"
+    if not stat.S_ISREG(info.st_mode):
+        return "it is no file"
+    if not os.access(path, os.R_OK):
+        return "it may not be opened (Permission denied)"
+    return "it is torn or no record" if info.st_size <= jobdir.RECORD_MAX_BYTES else "it is too large"
+
+
+def _understood(record: Record) -> Record:
+    """The record, if it is of a format whose rules we know."""
     number = record.get("format", 1)
     if not isinstance(number, int) or number < 1:
         raise Malformed("its format is no number")
@@ -172,7 +195,7 @@ def _why_lost(directory: str) -> str:
     if not _is_plain_file(f"{directory}/{SPEC}"):
         return f"its {SPEC} is gone or cannot be opened, so that nobody can tell whether it runs"
     if os.path.lexists(f"{directory}/{OUTCOME}"):
-        return f"its {OUTCOME} cannot be read: it is torn or no record"
+        return f"its {OUTCOME} cannot be read: {_why_unread(f'{directory}/{OUTCOME}')}"
     run = run_from(jobdir.read_record(f"{directory}/{RUN}"))
     if run is None and os.path.lexists(f"{directory}/{RUN}"):
         return f"nobody saw its end, and its {RUN} cannot be read"

@@ -129,5 +129,11 @@ def _sweep(home: str, oldest: float) -> None:
         with os.scandir(f"{home}/{name}") as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
-                    if entry.stat().st_mtime < oldest and not jobdir.is_locked(f"{entry.path}/{SPEC}"):
+                    if _is_abandoned(entry, oldest):
                         remove_tree(entry.path)
+
+
+def _is_abandoned(entry: os.DirEntry[str], oldest: float) -> bool:
+    if not entry.is_dir(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_mtime >= oldest:
+        return False
+    return not jobdir.is_locked(f"{entry.path}/{SPEC}")

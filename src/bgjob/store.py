@@ -31,9 +31,9 @@ from bgjob.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusabl
 from bgjob.event_log import EVENTS
 from bgjob.home_dir import Home, Unsafe
 from bgjob.index import Index, newest_first
-from bgjob.job import JOB_ID, Job, Lost, PastRuns, Running, Spec, UnreadableSpec
+from bgjob.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
 from bgjob.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
-from bgjob.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH
+from bgjob.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
 from bgjob.queue_dir import QUEUE
 from bgjob.records import (
     read_groups,
@@ -123,7 +123,7 @@ class Store:
         path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
         try:
             self.prepare()
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise CannotStart(error, self.home) from error
         try:
@@ -153,7 +153,8 @@ class Store:
 
     def history(self, job: Job) -> PastRuns | None:
         """None: it was to run once."""
-        return read_history(self.directory(job.id)) if job.spec.restart else None
+        with self._readable():
+            return read_history(self.directory(job.id)) if job.spec.restart else None
 
     def limited_by(self, job_id: str) -> dict[str, str]:
         """Which mechanism keeps each limit of a job."""
@@ -172,13 +173,11 @@ class Store:
 
     def _load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
-        if not os.path.isdir(directory):
-            self._ended.pop(job_id, None)
-            raise JobNotFound(job_id)
-        if ended := self._ended.get(job_id):
-            return ended
         with self._readable():
-            return self._read(job_id, directory)
+            if not is_directory(directory):
+                self._ended.pop(job_id, None)
+                raise JobNotFound(job_id)
+            return self._ended.get(job_id) or self._read(job_id, directory)
 
     def has_shim(self, job_id: str) -> bool:
         """A job that has ended keeps its shim while processes of it are left."""
@@ -236,13 +235,16 @@ class Store:
         spec = self._specs.get(job_id) or read_spec(job_id, directory)
         state = read_state(directory)
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
-        if isinstance(state, Lost) and not os.path.isdir(directory):
+        if isinstance(state, Lost) and not is_directory(directory):
             raise JobNotFound(job_id)  # removed while we read
         job = Job(spec, state, run)
         self._remember(job)
         return job
 
     def _remember(self, job: Job) -> None:
+        """Not one that we could not read: that may be mended, e.g. by a chmod."""
+        if not job.is_understood:
+            return
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
             with contextlib.suppress(
                 KeyError
@@ -251,7 +253,7 @@ class Store:
         if not isinstance(job.state, Running):
             self._specs.pop(job.id, None)
             self._ended[job.id] = job
-        elif not isinstance(job.spec, UnreadableSpec):
+        else:
             self._specs[job.id] = job.spec
 
     def remove(self, place: str, job_id: str) -> None:
@@ -266,9 +268,14 @@ class Store:
         self.index.leave(place)
         self._ended.pop(job_id, None)
 
+    def waiting(self) -> list[str]:
+        """The entries of the queue, first in line first."""
+        with self._readable():
+            return queue_dir.entries(self.home)
+
     def waited_for(self) -> set[str]:
         """Jobs after which others, in the queue, are to run."""
-        waiting = map(queue_dir.job_of, queue_dir.entries(self.home))
+        waiting = map(queue_dir.job_of, self.waiting())
         specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
         return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bgjob import event_log, home_dir, jobdir, lookout, processes
 from bgjob.courier import Courier
-from bgjob.errors import JobNotFound, StoreUnusable
+from bgjob.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.history import History
 from bgjob.index import ABANDONED_S
 from bgjob.job import JOB_ID, Event, Job, Queued, Running
@@ -184,10 +184,10 @@ class Post:
 
     @classmethod
     def of(cls, store: Store, job_id: str) -> "Post | None":
-        """None: there is no such job, or not yet."""
+        """None: there is no such job, or not yet; or what it was to be watched for is no pattern."""
         if not JOB_ID.fullmatch(job_id):
             return None
-        with contextlib.suppress(JobNotFound):
+        with contextlib.suppress(JobNotFound, InvalidArgument):
             return cls(store, store.load(job_id))
         return None
 

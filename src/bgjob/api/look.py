@@ -11,8 +11,9 @@ from bgjob.api.answers import InputWord, Look, Page, Place
 from bgjob.api.find import Finding
 from bgjob.api.silence import idle_s, ran_s
 from bgjob.control import Line, NoShim
+from bgjob.errors import StoreUnusable
 from bgjob.hints import port_in_use
-from bgjob.job import Exited, Job, Queued, Running, StatusWord, status_word
+from bgjob.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.log_format import STDERR, STDOUT
 from bgjob.log_reader import LogReader
 from bgjob.output_text import unfinished_line
@@ -39,7 +40,7 @@ class Looking(Finding):
     def _at_ended(self, job: Job) -> Look:
         return Look(
             job,
-            self._reading(job, lambda log: log.end),
+            self._log_end(job),
             len(self._processes(job)),
             hint=self._hint(job),
             history=self._store.history(job),
@@ -51,7 +52,7 @@ class Looking(Finding):
         waits = self._waits_for_input(job, tree)
         if waits == "yes":
             self._settle(job)  # what it asks may still be in its pipe
-        output_bytes, written_at, prompt = self._reading(job, lambda log: _facts(log, waits))
+        output_bytes, written_at, prompt = self._facts(job, waits)
         return Look(
             job,
             output_bytes,
@@ -64,6 +65,19 @@ class Looking(Finding):
             history=self._store.history(job),
             **self._limits(job),
         )
+
+    def _log_end(self, job: Job) -> int:
+        """As the log has it, or else its outcome: how a job ended is told also where its log cannot be read."""
+        try:
+            return self._reading(job, lambda log: log.end)
+        except StoreUnusable:
+            return job.state.output_bytes if isinstance(job.state, Ended) else 0
+
+    def _facts(self, job: Job, waits: InputWord | None) -> tuple[int, float, str | None]:
+        try:
+            return self._reading(job, lambda log: _facts(log, waits))
+        except StoreUnusable:
+            return 0, 0.0, None
 
     def _limits(self, job: Job) -> Limited:
         stops_at = job.spec.max_output_bytes if job.spec.on_output_limit == "stop" else None
@@ -114,7 +128,7 @@ class Looking(Finding):
         if not queued:
             return {}
         self._see_to_the_queue()
-        waiting = queue_dir.entries(self._store.home)
+        waiting = self._store.waiting()
         numbers = {queue_dir.job_of(entry): number for number, entry in enumerate(waiting)}
         return {job.id: self._place_of(job, waiting, numbers.get(job.id)) for job in queued}
 
@@ -155,7 +169,9 @@ class Looking(Finding):
         """A server that died because its port is taken is told by whom."""
         if not isinstance(job.state, Exited) or job.state.code == 0:
             return None
-        words = self._reading(job, lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
+        words = b""
+        with contextlib.suppress(StoreUnusable):
+            words = self._reading(job, lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
         port = port_in_use(words.decode("utf-8", "replace"))
         holder = activity.port_holder(port) if port else None
         if port is None or holder is None:

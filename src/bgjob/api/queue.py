@@ -5,7 +5,7 @@ import os
 
 from bgjob import event_log, queue_dir, terms
 from bgjob.api.look import Looking
-from bgjob.errors import InvalidArgument
+from bgjob.errors import InvalidArgument, NotSteerable
 from bgjob.job import Job
 
 
@@ -20,7 +20,7 @@ class Queueing(Looking):
     def _moved(self, job_id: str, priority: int) -> bool:
         """False: it does not wait any more."""
         home = self._store.home
-        while entry := queue_dir.find(home, job_id):
+        while entry := self._entry(job_id):
             if not queue_dir.is_startable(self._store.directory(job_id)):
                 return False
             with contextlib.suppress(
@@ -32,6 +32,9 @@ class Queueing(Looking):
                 return True
         return False
 
+    def _entry(self, job_id: str) -> str | None:
+        return next((entry for entry in self._store.waiting() if queue_dir.job_of(entry) == job_id), None)
+
     def _cancel(self, job_id: str) -> Job | None:
         """Take it out of the queue; None if it is not in it, or somebody is about to start it."""
         directory = self._store.directory(job_id)
@@ -42,11 +45,14 @@ class Queueing(Looking):
             if not queue_dir.is_startable(directory):
                 return None
             queue_dir.end_unstarted(directory, cause="killed", exit_code=None, signal=None)
+        except OSError as error:
+            raise NotSteerable(job_id, f"its end could not be written down: {error}") from error
         finally:
             os.close(lock)
-        if entry := queue_dir.find(self._store.home, job_id):
-            queue_dir.leave(self._store.home, entry)
+        with contextlib.suppress(OSError):  # then whoever drains the queue finds that it has ended
+            if entry := queue_dir.find(self._store.home, job_id):
+                queue_dir.leave(self._store.home, entry)
         event_log.append(self._store.events, "ended", job_id, cause="killed", reason="cancelled in the queue")
-        if queue_dir.entries(self._store.home):
+        if self._store.waiting():
             self._see_to_the_queue()  # somebody may wait for its end
         return self._store.load(job_id)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from bgjob import log_search
 from bgjob.api.answers import Found, Match
 from bgjob.api.read import STREAMS, Reading
-from bgjob.errors import InvalidArgument, JobNotFound
+from bgjob.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.job import Job
 from bgjob.log_format import STDERR
 from bgjob.output_text import plain_line
@@ -40,17 +40,24 @@ class Searching(Reading):
         matches: list[Match] = []
         count, searched, complete = 0, 0, True
         for job in self._searched_jobs(job_ids, oldest_first):
-            found = log_search.search(
-                self._log(job),
-                compiled,
-                limit=max(1, limit - len(matches)),
-                newest_first=not oldest_first,
-                streams=STREAMS[stream],
-                context_lines=context_lines,
-                out_of_time=lambda: time.monotonic() > deadline,
-                after_us=after_us,
-                before_us=before_us,
-            )
+            try:
+                with self._readable(job):
+                    found = log_search.search(
+                        self._log(job),
+                        compiled,
+                        limit=max(1, limit - len(matches)),
+                        newest_first=not oldest_first,
+                        streams=STREAMS[stream],
+                        context_lines=context_lines,
+                        out_of_time=lambda: time.monotonic() > deadline,
+                        after_us=after_us,
+                        before_us=before_us,
+                    )
+            except StoreUnusable:
+                if job_ids is not None:
+                    raise
+                complete = False  # of all jobs: one whose log cannot be read does not hide the others
+                continue
             room = limit - len(matches)
             matches += [_match(job, line) for line in found.matches[:room]]
             count += found.count or 0

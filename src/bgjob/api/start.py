@@ -35,6 +35,9 @@ BLANKS = {
     ord(letter): "\r" for letter in "\n\t"
 }  # elsewhere these can be seen; in a name they are controls too
 MOST_WATCHES = 20
+MOST_COMMAND_CHARACTERS = (
+    600_000  # its record can be read whatever they are: JSON takes up to 12 bytes for one
+)
 MANY_WITHIN_S = 0.03
 VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
@@ -168,6 +171,11 @@ class Starting(Looking):
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
         allowed, base = self._settings.allowed_commands, self._settings.working_dir
+        if len(command) > MOST_COMMAND_CHARACTERS:
+            raise InvalidCommand(
+                f"it has {len(command)} characters. Accepted: at most {MOST_COMMAND_CHARACTERS}; "
+                "write it into a file, and run that"
+            )
         if why := policy.broken_rule(command, allowed):
             raise InvalidCommand(why)
         if allowed and env:

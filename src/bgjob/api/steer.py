@@ -121,7 +121,7 @@ class Steering(Reading, Killing):
         while True:
             try:
                 return Line(self._store.control_path(job_id))
-            except NoShim:
+            except (NoShim, TimeoutError):
                 if not self._store.has_shim(job_id):
                     raise
                 if time.monotonic() > deadline:
