@@ -170,9 +170,11 @@ def new_home(home: Path) -> Path:
     return home
 
 
-def hang(home: Path, name: str, place: str = "", make: Damage = lambda path: None) -> str:
+def hang(
+    home: Path, name: str, place: str = "", make: Damage = lambda path: None, job_id: str | None = None
+) -> str:
     """A recorded job, as if it were of a minute ago, perhaps with something else in some place of it."""
-    job_id = str(uuid.uuid4())
+    job_id = job_id or str(uuid.uuid4())
     directory = home / "jobs" / job_id
     shutil.copytree(recorded(name), directory)
     for path in directory.glob("*.json"):
