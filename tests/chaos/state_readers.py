@@ -33,7 +33,7 @@ from typing import Any
 from mcp_types import CallToolResult
 
 from bgjob import lookout, quota, retention, watcher
-from bgjob.api import Jobs, door, steer
+from bgjob.api import Jobs, door, kill, steer
 from bgjob.config import settings_from
 from bgjob.errors import BgjobError
 from bgjob.job import status_word
@@ -399,7 +399,8 @@ def warmed() -> Spawner:
     """What is imported late is imported; what waits for a shim does not wait for long; nobody is started twice."""
     from bgjob import screen  # noqa: F401
 
-    steer.SHIM_PATIENCE_S = steer.SETTLED_S = quota.LEAVING_S = 0.1
+    setattr(steer, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # it has its own copy
+    kill.SHIM_PATIENCE_S = kill.CONNECT_PATIENCE_S = kill.LATE_S = kill.SETTLED_S = quota.LEAVING_S = 0.1
     setattr(lookout, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
     setattr(door, "start_drainer", lambda *_: True)  # noqa: B010
     return Spawner(zygote=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import event_log, sweep
+from bgjob import event_log, event_reader, sweep
 from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.errors import CannotStart
 from bgjob.job import Event, Exited, Lost, NeverStarted, Queued, Running
@@ -305,7 +305,7 @@ def test_what_waits_while_there_is_no_room_waits_on_and_runs_once(
 
 def ends_told(disk: Disk) -> list[Event]:
     events = str(disk.path / "home" / "events")
-    told = event_log.read(events, event_log.beginning(events))
+    told = event_reader.read(events, event_log.beginning(events))
     return [event for event, _ in told if event["kind"] == "ended"]
 
 
