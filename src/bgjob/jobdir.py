@@ -43,7 +43,6 @@ CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
 OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
-DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO is no draft
 RECORD_MAX_BYTES = 8 << 20  # a spec has its command in it; what is read takes many times as much memory
 
 
@@ -54,7 +53,7 @@ def write_record(path: str, record: Record, *, durable: bool = False) -> None:
 def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
     """A reader sees the old record or the new one, never half of one."""
     draft = f"{path}.new"
-    fd = os.open(draft, DRAFT_FLAGS, 0o600)
+    fd = _open_draft(draft)
     try:
         _overwrite(fd, data)
         if durable:
@@ -66,6 +65,13 @@ def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
         sync_directory(os.path.dirname(path) or os.curdir)
 
 
+def _open_draft(path: str) -> int:
+    """A FIFO in its place is an error: nobody waits for whoever might read it."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    os.set_blocking(fd, True)
+    return fd
+
+
 def unstarted(**how: object) -> Record:
     """The outcome of a job that was never started."""
     when = {"ended_at": time.time(), "duration_s": 0.0, "output_bytes": 0}
@@ -74,7 +80,7 @@ def unstarted(**how: object) -> Record:
 
 def reserve_record(path: str) -> None:
     """Take the room of a record now: on a full disk overwriting works, creating does not."""
-    fd = os.open(f"{path}.new", DRAFT_FLAGS, 0o600)
+    fd = _open_draft(f"{path}.new")
     try:
         os.write(fd, b" " * RESERVED_BYTES)
     finally:

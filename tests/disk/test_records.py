@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import pytest
 
-from bgjob import jobdir
+from bgjob import jobdir, queue_dir
 
 GOOD = {"format": 1, "cause": "exited"}
 
@@ -83,6 +83,49 @@ def test_a_huge_file_is_not_read_into_memory(tmp_path: Path) -> None:
         [sys.executable, "-c", LIMITED_READ, path], capture_output=True, text=True, timeout=20, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_fifo_is_no_record_also_if_somebody_has_written_one_into_it(tmp_path: Path) -> None:
+    """The next one might be written without end."""
+    path = tmp_path / "outcome.json"
+    os.mkfifo(path)
+    holder = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    path.write_text(json.dumps(GOOD))
+    assert jobdir.read_record(str(path)) is None
+    os.close(holder)
+
+
+def test_a_fifo_in_the_place_of_a_draft_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "outcome.json.new")
+    with pytest.raises(OSError, match=r"outcome\.json"):
+        jobdir.write_record(str(tmp_path / "outcome.json"), GOOD)
+
+
+def test_a_draft_without_end_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "outcome.json"
+    endless(tmp_path / "outcome.json.new")
+    jobdir.write_record(str(path), GOOD)
+    assert jobdir.read_record(str(path)) == GOOD
+    assert path.stat().st_size == jobdir.RESERVED_BYTES
+
+
+QUEUE = {"after": [], "after_policy": "any", "not_before": 0, "max_jobs": 1, "group_slots": None}
+NO_TERMS: dict[str, dict[str, object]] = {
+    "after a path": {"queue": QUEUE | {"after": ["../../../elsewhere"]}},
+    "after a text": {"queue": QUEUE | {"after": "x" * 1_000_000}},
+    "after lists": {"queue": QUEUE | {"after": [["x"]]}},
+    "at a time without end": {"queue": QUEUE | {"not_before": 10**400}},
+    "in a group that is a path": {"queue": QUEUE, "group": "../../elsewhere"},
+    "in a group with a NUL": {"queue": QUEUE, "group": "a\0b"},
+    "in a group that is a list": {"queue": QUEUE, "group": ["a"]},
+}
+
+
+@pytest.mark.parametrize("what", NO_TERMS)
+def test_a_spec_that_waits_for_what_cannot_be_is_not_queued(what: str) -> None:
+    """A name becomes a part of a path; and one such spec must not end whoever starts the others."""
+    assert queue_dir.terms_of(NO_TERMS[what]) is None
+    assert queue_dir.terms_of({"queue": QUEUE, "group": "a"}) == {"queue": QUEUE, "group": "a"}
 
 
 def test_a_path_below_a_file_is_missing(tmp_path: Path) -> None:
