@@ -229,11 +229,7 @@ def _are_words(value: object) -> bool:
 
 
 def _are_ids(value: object) -> bool:
-    return _are_texts(value) and all(map(JOB_ID.fullmatch, value))  # type: ignore[call-overload]
-
-
-def _are_counts(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_size, value.values()))
+    return isinstance(value, list | tuple) and all(map(_is_job_id, value))
 
 
 def _are_limits(value: object) -> bool:
@@ -310,7 +306,7 @@ WATCH_RULES: Mapping[str, Rule] = {
     "stdout": _is_size,
     "stderr": _is_size,
     "missed": _is_size,
-    "suppressed": _are_counts,
+    "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
     "is_over": _is_flag,
 }
 EVENT_RULES: Mapping[str, Rule] = {

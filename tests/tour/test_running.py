@@ -144,6 +144,11 @@ def start_in_parallel(servers: list[Server], command: str, count: int) -> tuple[
     return [job_id for job_id, _ in answers if job_id], [text for job_id, text in answers if not job_id]
 
 
+def test_a_command_that_is_too_long_to_be_read_again_is_refused(server: Server) -> None:
+    with pytest.raises(ToolError, match=r"^Invalid command: it has 600001 characters"):
+        server.execute("#" * 600_001)
+
+
 @pytest.mark.parametrize("command", ["", "   ", "\n\t"])
 def test_a_blank_command_is_refused(server: Server, command: str) -> None:
     with pytest.raises(ToolError, match=r"^Invalid command: "):
