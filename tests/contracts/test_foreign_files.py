@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bgjob import slots
-from bgjob.api import Jobs, steer
+from bgjob.api import Jobs, kill, steer
 from bgjob.errors import CannotStart, StoreUnusable
 from bgjob.retention import clean
 from bgjob.store import NAME_LOCKS, Store
@@ -311,7 +311,8 @@ def test_a_shim_that_says_what_we_do_not_know_is_no_reason_to_fall_over(
     home: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steer, "SHIM_PATIENCE_S", 0.1)
-    monkeypatch.setattr(steer, "SETTLED_S", 0.1)
+    for patience in ("SHIM_PATIENCE_S", "CONNECT_PATIENCE_S", "LATE_S", "KILL_PATIENCE_S", "SETTLED_S"):
+        monkeypatch.setattr(kill, patience, 0.1)
     job_id = hang(home, ON_A_TERMINAL, "outcome.json", lambda path: None)
     (home / "jobs" / job_id / "outcome.json.was").unlink()
     may_refuse = {"interact": "Job", "resize": "Job", "kill": "Job"}
