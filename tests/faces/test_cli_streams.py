@@ -156,11 +156,13 @@ class TestErrors:
 
     def test_no_free_slot_is_told_with_the_option_that_waits_for_one(self, cli: Cli, tmp_path: Path) -> None:
         lonely = {"BGJOB_HOME": str(tmp_path / "lonely"), "MCP_BG_MAX_JOBS": "1"}
-        assert cli("run", "cat", env=lonely).returncode == 0
-        refused = cli("run", "cat", env=lonely)
-        assert_one_line_of_error(refused, "Job limit reached", "bgjob run --queue", "bgjob kill")
-        assert TOOL_WORDS.findall(refused.stderr) == []
-        end_all_jobs(tmp_path / "lonely")
+        try:
+            assert cli("run", "cat", env=lonely).returncode == 0
+            refused = cli("run", "cat", env=lonely)
+            assert_one_line_of_error(refused, "Job limit reached", "bgjob run --queue", "bgjob kill")
+            assert TOOL_WORDS.findall(refused.stderr) == []
+        finally:
+            end_all_jobs(tmp_path / "lonely")
 
     def test_an_option_has_its_own_name_only_here(self) -> None:
         error = InvalidArgument("=0 is not a time.", argument="timeout_s")
