@@ -225,7 +225,7 @@ def test_what_was_recorded_is_what_the_jobs_did(scenes: dict[str, Scene]) -> Non
     assert printed(both, STDOUT) == b"".join(b"%0120d\n" % n for n in range(1, 9))
     assert printed(both, STDERR) == b"".join(b"%050d\n" % n for n in range(1, 9))
     bounded, killed = sorted(scenes["two jobs"].facts.values(), key=lambda facts: facts.command, reverse=True)
-    assert printed(bounded, STDOUT).startswith(b"%0150d\n" % 1)
+    assert min(bounded.output) == 0
     assert printed(bounded, STDOUT).endswith(b"%0150d\n" % 12)
     assert len(printed(bounded, STDOUT)) < 151 * 12
     assert isinstance(killed.state, Signaled)
