@@ -87,6 +87,14 @@ def reserve_record(path: str) -> None:
         os.close(fd)
 
 
+def release_record(path: str) -> None:
+    """Nobody will write it."""
+    try:
+        os.unlink(f"{path}.new")
+    except OSError:
+        pass
+
+
 def is_reserved(path: str) -> bool:
     try:
         return os.lstat(f"{path}.new").st_size > 0

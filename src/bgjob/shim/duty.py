@@ -323,9 +323,12 @@ def _fail(given: Given, error: Exception) -> None:
     outcome = jobdir.unstarted(cause="never_started", reason=reason)
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
-        herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     except OSError:
-        pass  # then it is lost, as one that never started: what matters is that the starter is told
+        jobdir.release_record(
+            jobdir.OUTCOME
+        )  # then it is lost, as one that never started; the starter is told why
+    if os.path.lexists(jobdir.OUTCOME):
+        herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     queue_dir.forget_papers(os.curdir)
     _let_go(given)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
