@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from bgjob.errors import JobNotFound
 from bgjob.job import JOB_ID
 from bgjob.jobdir import SPEC
-from bgjob.layout import INDEX, JOBS
+from bgjob.layout import INDEX, JOBS, names_in
 from bgjob.moments import stamp
 
 PLACE_DIGITS = 16
@@ -34,12 +34,12 @@ class Index:
 
     def entries(self) -> list[str]:
         try:
-            return os.listdir(self._directory)
+            return names_in(self._directory)
         except FileNotFoundError:  # thrown away under us
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._directory, 0o700)
             self.mend()
-            return os.listdir(self._directory)
+            return names_in(self._directory)
 
     def enter(self, job_id: str, spec_path: str, place_us: int) -> None:
         """A second name for the spec: that costs no new file, which is what a start pays most for."""
@@ -77,7 +77,7 @@ class Index:
         """Every job has its entry, and every entry its job."""
         oldest = time.time() - ABANDONED_S
         entries = {job_id: place for place, job_id in newest_first(self.entries())}
-        jobs = set(filter(JOB_ID.fullmatch, os.listdir(self._jobs)))
+        jobs = set(filter(JOB_ID.fullmatch, names_in(self._jobs)))
         for job_id in jobs - entries.keys():
             with contextlib.suppress(JobNotFound):
                 made_us = _microseconds(self._created_at(job_id))

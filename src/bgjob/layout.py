@@ -7,6 +7,15 @@ JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 HOME = "../.."  # from a job's directory, in which its shim works
 
 
+def names_in(directory: str) -> list[str]:
+    """Of that directory itself."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
 def is_directory(path: str) -> bool:
     """Itself: a symlink in a home leads out of it, and is followed by nobody. OSError: nobody can tell."""
     try:

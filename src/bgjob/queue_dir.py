@@ -240,6 +240,8 @@ def standing(directory: str) -> tuple[Verdict, str]:
 
 def kick(home: str) -> None:
     """Tell the drainer to look, if there is one."""
+    if not is_directory(f"{home}/{QUEUE}"):
+        return
     try:
         fd = os.open(f"{home}/{QUEUE}/{KICK}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -253,7 +255,7 @@ def kick(home: str) -> None:
 
 
 def has_drainer(home: str) -> bool:
-    return jobdir.is_locked(f"{home}/{QUEUE}/{DRAINER}")
+    return is_directory(f"{home}/{QUEUE}") and jobdir.is_locked(f"{home}/{QUEUE}/{DRAINER}")
 
 
 def is_left_alone(home: str) -> bool:

@@ -19,6 +19,7 @@ Any number of processes use one store at once; none of them is needed for it to 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -174,6 +175,8 @@ class Store:
     def _load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         with self._readable():
+            if os.path.islink(self._jobs):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._jobs)
             if not is_directory(directory):
                 self._ended.pop(job_id, None)
                 raise JobNotFound(job_id)

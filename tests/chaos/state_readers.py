@@ -142,17 +142,26 @@ def _start_where_full(world: World) -> None:
 
 def _drain(world: World) -> None:
     """One look of it; what it would start it only counts. Where it cannot even begin, its keeper tries again."""
-    lock = os.open(os.devnull, os.O_RDONLY)
-    with contextlib.suppress(OSError):
+    with _inside(world.home) as lock, contextlib.suppress(OSError):
         Drainer(world.home, lock, lambda *_: None)._start_all()
-    os.close(lock)
 
 
 def _watch(world: World) -> None:
     """One turn of it."""
+    with _inside(world.home) as lock:
+        watcher.Watcher(Store(world.home), lock)._turn()
+
+
+@contextlib.contextmanager
+def _inside(home: str) -> Iterator[int]:
+    """As those who look after a home: they work in it, and hold a lock."""
     lock = os.open(os.devnull, os.O_RDONLY)
-    watcher.Watcher(Store(world.home), lock)._turn()
-    os.close(lock)
+    os.chdir(home)
+    try:
+        yield lock
+    finally:
+        os.chdir("/")
+        os.close(lock)
 
 
 # -- a home of its own --------------------------------------------------------------------------------------
