@@ -9,13 +9,14 @@ import os
 import signal
 import time
 
-from bgjob import jobdir, processes, queue_dir
+from bgjob import cgroup, jobdir, processes, queue_dir
 from bgjob.boot import SHIM
 from bgjob.layout import HOME
 from bgjob.shim import child, herald
 from bgjob.shim.child import Doors, first_dead, open_ends, run_record
 from bgjob.shim.estate import Estate, Given, Legacy, Will, open_estate
 from bgjob.shim.supervise import WILL_PASS, Supervisor
+from bgjob.shim.upkeep import group_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
         _enter(directory)
         spec = _patiently(_spec_on_disk)
     except OSError:
-        return _end_all()  # somebody has removed the job, or what it is: nobody could see to it
+        return _end_all(
+            os.path.basename(directory)
+        )  # somebody has removed the job, or what it is: nobody could see to it
     estate = legacy.estate(is_terminal=bool(spec.get("pty")))
     outcome = _patiently(_outcome_on_disk)
     spawn = _spawner(spec, estate.given, umask)
@@ -102,13 +105,14 @@ def _enter(directory: str) -> None:
         os.chdir(directory)
 
 
-def _end_all() -> None:
+def _end_all(job_id: str) -> None:
     while _has_children():
         for pid in processes.Freezing(os.getpid()).all():
             processes.send(pid, signal.SIGKILL)
         while dead := _dead_child():
             child.reap(dead)
         time.sleep(LOOK_AGAIN_S)
+    cgroup.remove_left([group_of(job_id)], job_id)
 
 
 def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:

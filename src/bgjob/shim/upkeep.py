@@ -35,7 +35,7 @@ class Upkeep:
         self._on_removed = on_removed
         self._socket_id = _socket_id()
         self._job_id = job_id
-        self._group = f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE else None
+        self._group = group_of(job_id)
         self._may_group = self._is_grouped = False
 
     def begin(self, *, may_group: bool) -> None:
@@ -106,6 +106,10 @@ class Upkeep:
         self._desk.move_to(control)
         self._will.new_control(control.fileno())
         self._socket_id = _socket_id()
+
+
+def group_of(job_id: str) -> str | None:
+    return f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE else None
 
 
 def _socket_id() -> tuple[int, int] | None:
