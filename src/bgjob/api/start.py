@@ -35,9 +35,7 @@ BLANKS = {
     ord(letter): "\r" for letter in "\n\t"
 }  # elsewhere these can be seen; in a name they are controls too
 MOST_WATCHES = 20
-MOST_COMMAND_CHARACTERS = (
-    600_000  # its record can be read whatever they are: JSON takes up to 12 bytes for one
-)
+MOST_COMMAND_CHARACTERS = 300_000  # JSON takes up to 12 bytes for one: what can be started can be read again
 MANY_WITHIN_S = 0.03
 VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
