@@ -43,7 +43,7 @@ CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
 OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
-RECORD_MAX_BYTES = 4 << 20  # a spec has its command in it; what is read takes many times as much memory
+RECORD_MAX_BYTES = 8 << 20  # a spec has its command in it; what is read takes many times as much memory
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:

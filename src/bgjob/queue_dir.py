@@ -154,7 +154,8 @@ def put_back(directory: str) -> bool:
 
 
 def forget_papers(directory: str) -> None:
-    if not is_directory(directory):
+    """Not in a directory that another user may have put there."""
+    if not is_directory(directory) or not is_ours_alone(os.lstat(directory)):
         return
     for name in (jobdir.PAPERS, jobdir.TAKEN):
         try:

@@ -109,6 +109,7 @@ class Watcher:
 
     def run(self) -> None:
         while self._has_work():
+            self._store.check_there()  # else our keeper finds out where it is now
             began = time.process_time()  # by our own work: a busy machine does not make us rest longer
             is_behind = self._turn()
             worked_s = time.process_time() - began

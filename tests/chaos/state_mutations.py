@@ -230,7 +230,7 @@ AS_A_FILE = {
     "100 kB of { in an object": of_bytes(b'{"a":' * 20_000 + b"1" + b"}" * 20_000),
     "a number of 5000 digits": of_bytes(b"1" * 5000),
     "60 MB without a newline": of_size(60 << 20),
-    "3 MB in lists": of_bytes(b'{"a": [' + b"[]," * 1_000_000 + b"[]]}"),
+    "7 MB in lists": of_bytes(b'{"a": [' + b"[]," * 2_300_000 + b"[]]}"),
     "a word that is no number": of_bytes(b"nan inf"),
 }
 AS_A_SEGMENT = {**AS_A_FILE, "10 GB": of_size(10 << 20)}  # 10 GB would be just a long log

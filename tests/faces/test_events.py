@@ -181,12 +181,14 @@ class Client:
         """Each tool that knows nothing of events answers as always; the job that was started."""
         answer = self.succeed("execute_command", command="echo hi", wait_s=30)
         assert (answer["status"], answer["stdout"]) == ("completed", "hi\n")
-        job_id = str(answer["job_id"])
+        self.use_those_that_look(job_id := str(answer["job_id"]))
+        return job_id
+
+    def use_those_that_look(self, job_id: str) -> None:
         assert self.succeed("get_job_status", job_id=job_id)["exit_code"] == 0
         assert self.succeed("get_job_output", job_id=job_id)["stdout"] == "hi\n"
         assert job_id in [job["job_id"] for job in self.succeed("list_jobs")["jobs"]]
         assert self.succeed("kill_job", job_id=job_id)["status"] == "already_terminated"
-        return job_id
 
 
 class TestSpoilt:
@@ -208,13 +210,18 @@ class TestSpoilt:
         if what == "mode 000" and os.geteuid() == 0:
             pytest.skip("root reads everything")
         client = Client(jobs)
+        job_id = client.use_all()
         with instead(home / "events", UNREADABLE[what]):
-            client.use_all()
-            Client(jobs).use_all()  # nor is it in the way of news that begin now
+            client.use_those_that_look(job_id)
+            Client(jobs).use_those_that_look(job_id)  # nor is it in the way of news that begin now
             refused = client.call("job_events")
+            started = client.call("execute_command", command="true", wait_s=30)
         assert refused.is_error
         assert "The events of the job store" in getattr(refused.content[0], "text", "")
         assert "cannot be read" in getattr(refused.content[0], "text", "")
+        if what != "mode 000":  # a home that is not whole is said to be so before anything is run
+            assert "events is no directory, or a link to one" in getattr(started.content[0], "text", "")
+            assert [job["job_id"] for job in client.succeed("list_jobs")["jobs"]] == [job_id]
         assert client.use_all()
 
     def test_an_error_of_ours_in_the_news_is_logged_and_the_answer_stands(

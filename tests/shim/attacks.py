@@ -87,7 +87,7 @@ struck()
 time.sleep(1000)"
 """,
     "removes its directory": 'rm -rf "$DIR"; struck; rest',
-    "removes its directory and kills its shim": 'rm -rf "$DIR"; kill -9 $SHIM; struck; rest',
+    "removes its directory and kills its shim": 'rm -rf "$DIR"; struck; kill -9 $SHIM; rest',
     "moves its directory away": 'mv "$DIR" "$DIR.away"; struck; rest',
     "locks its directory": 'chmod 000 "$DIR"; struck; rest',
     "locks its directory and kills its shim": 'chmod 000 "$DIR"; kill -9 $SHIM; struck; rest',

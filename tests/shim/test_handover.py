@@ -43,12 +43,15 @@ def stalled_spare(home: Path) -> Iterator[int]:
 
     wait_until(is_there, "the zygote has forked a spare", lambda: str(spares))
     spare = spares[0]
-    os.kill(spare, signal.SIGSTOP)
+    guard = processes.stat_of(spare)[processes.PARENT]
+    for pid in (guard, spare):  # in this order: a guard continues its shim
+        os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(spare))
     try:
         yield spare
     finally:
-        processes.send(spare, signal.SIGCONT)
+        for pid in (spare, guard):
+            processes.send(pid, signal.SIGCONT)
 
 
 def spares_of(home: Path) -> list[int]:

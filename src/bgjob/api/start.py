@@ -1,6 +1,7 @@
 """Starting jobs."""
 
 import contextlib
+import json
 import math
 import os
 import re
@@ -10,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import event_log, lookout, policy, queue_dir, quota, terms
+from bgjob import event_log, jobdir, lookout, policy, queue_dir, quota, terms
 from bgjob.api.look import Looking
 from bgjob.cleaner import first_hidden
 from bgjob.config import Settings
@@ -35,7 +36,8 @@ BLANKS = {
     ord(letter): "\r" for letter in "\n\t"
 }  # elsewhere these can be seen; in a name they are controls too
 MOST_WATCHES = 20
-MOST_COMMAND_CHARACTERS = 300_000  # JSON takes up to 12 bytes for one: what can be started can be read again
+MOST_COMMAND_BYTES = jobdir.RECORD_MAX_BYTES - (1 << 20)  # as JSON: what is started can be read again
+JSON_MAX_BYTES = 12  # of one character
 MANY_WITHIN_S = 0.03
 VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
@@ -169,11 +171,7 @@ class Starting(Looking):
 
     def _check_policy(self, command: str, cwd: str | None, env: Mapping[str, str] | None) -> None:
         allowed, base = self._settings.allowed_commands, self._settings.working_dir
-        if len(command) > MOST_COMMAND_CHARACTERS:
-            raise InvalidCommand(
-                f"it has {len(command)} characters. Accepted: at most {MOST_COMMAND_CHARACTERS}; "
-                "write it into a file, and run that"
-            )
+        _check_length(command)
         if why := policy.broken_rule(command, allowed):
             raise InvalidCommand(why)
         if allowed and env:
@@ -245,6 +243,14 @@ def check_may_steer(settings: Settings, job: Job) -> None:
     if spec.pty and not spec.restricted:
         why = "a server without MCP_BG_ALLOWED_COMMANDS started it on a terminal, where pagers run commands"
         raise NotAllowed(job.id, why)
+
+
+def _check_length(command: str) -> None:
+    if len(command) * JSON_MAX_BYTES > MOST_COMMAND_BYTES and len(json.dumps(command)) > MOST_COMMAND_BYTES:
+        raise InvalidCommand(
+            f"it has {len(command)} characters, and a job's record at most {MOST_COMMAND_BYTES} bytes for them; "
+            "write it into a file, and run that"
+        )
 
 
 def _check_name(name: str | None) -> None:

@@ -191,8 +191,9 @@ class Drainer:
             return False
         if queue_dir.is_startable(directory):
             return False  # visible, or put back, only since we first looked
-        if queue_dir.is_waiting(directory):
-            queue_dir.forget_papers(directory)  # whoever has cancelled it may have been killed over that
+        queue_dir.forget_papers(
+            directory
+        )  # whoever has cancelled or started it may have been killed over that
         self._leave(entry)
         return True
 
