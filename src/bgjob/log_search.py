@@ -185,10 +185,11 @@ def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES)
 
 
 def _with_context(log: LogReader, match: Match, lines: int, window: tuple[int, int]) -> Match:
-    """The walks begin with a byte of the line itself: then they see a gap that lies beside it."""
+    """The walks begin with a byte of the line itself: then they see a gap that lies beside it. If the line has gone
+    meanwhile, they find nothing."""
     around = partial(_nearest, log, match.stream, lines + 1)
-    _, *before = around(window[0], match.offset + 1, newest_first=True)
-    _, *after = around(match.end - 1, window[1], newest_first=False)
+    before = around(window[0], match.offset + 1, newest_first=True)[1:]
+    after = around(match.end - 1, window[1], newest_first=False)[1:]
     return replace(match, before=tuple(reversed(before)), after=tuple(after))
 
 
