@@ -17,6 +17,8 @@ import os
 import stat
 import time
 
+from bgjob.layout import is_directory
+
 EVENTS = "events"
 SEGMENT_BYTES = 1 << 20  # then the next one begins
 SEGMENT_MAX_BYTES = 4 << 20  # where none can be begun; what is beyond is not read
@@ -71,6 +73,8 @@ def append_line(directory: str, event: bytes) -> None:
 
 
 def _append(directory: str, line: bytes) -> None:
+    if not is_directory(directory):
+        return
     failures = 0
     while failures < TRIES:
         number = newest(directory)
@@ -131,6 +135,8 @@ def is_closed(directory: str, number: int) -> bool:
 
 def segments(directory: str) -> list[int]:
     """Plain files only: what else may have such a name is nobody's event."""
+    if not is_directory(directory):
+        return []
     try:
         with os.scandir(directory) as entries:
             return sorted(int(entry.name) for entry in entries if _is_segment(entry))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from bgjob import event_log
 from bgjob.event_log import LINE_MAX_BYTES, SEGMENT_MAX_BYTES, Cursor
 from bgjob.job import JOB_ID, Event
+from bgjob.layout import is_directory
 from bgjob.record_rules import Malformed, event_of
 
 LINE = re.compile(
@@ -119,6 +120,8 @@ def _begin_of_line(path: str, byte: int) -> int:
 
 def _bytes(path: str, start: int, end: int) -> bytes:
     """Nothing, where there is no plain file, or one that ends before."""
+    if not is_directory(os.path.dirname(path)):
+        return b""
     try:
         fd = os.open(path, READ_ONLY)
     except FileNotFoundError:

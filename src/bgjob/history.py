@@ -22,6 +22,7 @@ from bgjob.job import (
     reason,
     signal_number,
 )
+from bgjob.layout import is_directory
 from bgjob.locks import try_lock
 from bgjob.moments import mtime
 from bgjob.store import Store
@@ -105,6 +106,8 @@ class History:
             return True
 
     def _tell(self, over: list[str]) -> None:
+        if not is_directory(self._store.events):
+            return  # there is no log to tell it in
         with _alone(f"{self._store.events}/{LOCK}"):
             self._catch_up()  # somebody may have told it
             for job_id in over:

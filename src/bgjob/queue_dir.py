@@ -118,8 +118,10 @@ def hold(directory: str, tries: int = 1) -> int | None:
     """The job's lock, if nobody has it: whoever has may start or cancel it."""
     try:
         return open_locked(f"{directory}/{jobdir.SPEC}", flags=0, tries=tries)
-    except FileNotFoundError:
-        return None
+    except OSError as error:
+        if error.errno in jobdir.OUR_TROUBLE:
+            raise
+        return None  # it is gone, or something else is in its place
 
 
 def is_startable(directory: str) -> bool:

@@ -127,9 +127,11 @@ def _has_ended(directory: str) -> bool:
 def size_on_disk(directory: str) -> int:
     """Of a job; what goes while we look is gone."""
     size_bytes = 0
-    for each in (directory, f"{directory}/{jobdir.LOG}"):
-        with contextlib.suppress(OSError):
-            size_bytes += sum(_sizes_in(each)) if is_directory(each) else 0
+    with contextlib.suppress(OSError):
+        for each in (directory, f"{directory}/{jobdir.LOG}"):
+            if not is_directory(each):
+                break
+            size_bytes += sum(_sizes_in(each))
     return size_bytes
 
 

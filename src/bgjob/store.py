@@ -193,7 +193,8 @@ class Store:
 
     def shim_pid(self, job_id: str) -> int | None:
         """As its record says, if it does."""
-        run = run_from(jobdir.read_record(f"{self.directory(job_id)}/{RUN}"))
+        directory = self.directory(job_id)
+        run = run_from(jobdir.read_record(f"{directory}/{RUN}")) if is_directory(directory) else None
         return run.shim_pid if run else None
 
     def lock_paths(self, job_id: str) -> list[str]:

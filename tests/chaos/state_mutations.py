@@ -55,8 +55,6 @@ def make_home(home: Path) -> None:
     os.mkfifo(home / "queue" / "kick", 0o600)
     for name in ("queue/drainer", "events/lock", "watcher.lock", "leapt", "newest"):
         (home / name).touch(0o600)
-    for name in DRAFTS:
-        (home / name).write_bytes(b" " * 1024)
     for job_id in (PLAIN, RICH, RUNNING):
         event_log.append(store.events, "started", job_id, name="a name")
     event_log.append(store.events, "matched", RICH, pattern="out", line="out 1", cursor="0-5")
@@ -65,7 +63,9 @@ def make_home(home: Path) -> None:
     (home / "on_event.json").write_text('{"cursor": "1.0"}')
     quota.make_room(store, 1 << 40)
     retention.clean(store, keep_jobs=1000, keep_days=1000, interval_s=0)
-    for place in (f"{layout.DRAFTS}/{DRAFT}", f"{layout.TRASH}/{TRASH}"):  # cleaning would take them away
+    for name in DRAFTS:  # at last: the next writer would take them away, and a cleaner what is in the trash
+        (home / name).write_bytes(b" " * 1024)
+    for place in (f"{layout.DRAFTS}/{DRAFT}", f"{layout.TRASH}/{TRASH}"):
         shutil.copytree(home / "jobs" / PLAIN, home / place)
 
 

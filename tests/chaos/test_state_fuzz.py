@@ -16,7 +16,7 @@ import pytest
 
 from tests.chaos.tools import linux_only
 
-AT_ONCE = 2
+AT_ONCE = 4  # it waits as long as it works
 SHARE = 1 if os.environ.get("BGJOB_STATE_FUZZ") == "all" else 3
 FEWEST = 700
 HERE = Path(__file__).parents[2]
