@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +22,7 @@ from bgjob.store import Store
 from tests.chaos.tools import linux_only, needs, wait_until
 from tests.conftest import Gate
 from tests.shim.drainers import DRAINER, KEEPER, named, the
+from tests.shim.shims import wait_until_gone
 
 ENTRY = queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1)
 
@@ -191,3 +194,14 @@ def check(jobs: Jobs, ids: list[str]) -> None:
     home = Path(jobs._store.home)
     # the two end one after the other
     wait_until(lambda: (len(named(home, DRAINER)), len(named(home, KEEPER))) in ((1, 1), (0, 0)))
+
+
+@linux_only
+def test_nobody_is_kept_for_a_home_that_was_deleted(home: Path) -> None:
+    with closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
+        jobs.execute("true", terms={"delay_s": 1000})
+        keeper, drainer = the(home, KEEPER), the(home, DRAINER)
+        os.kill(drainer, signal.SIGSTOP)
+        shutil.rmtree(home)
+        os.kill(drainer, signal.SIGKILL)
+        wait_until_gone(keeper)

@@ -14,7 +14,7 @@ import time
 
 from bgjob import event_log, jobdir, lookout, processes, queue_dir, slots
 from bgjob.home_dir import is_ours_alone
-from bgjob.layout import DRAFTS, SLOTS
+from bgjob.layout import DRAFTS, SLOTS, is_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ UNREADABLE = "its spec.json says nothing that this version can queue"
 
 
 def keep_draining(home: str, lock: int, launch: Launch) -> None:
-    """Returns when nothing waits any more, or somebody else drains."""
+    """Returns when nothing waits any more, somebody else drains, or the queue was deleted with its home."""
     processes.set_process_name("bgjob-keeper")
-    while queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
+    while is_directory(f"{home}/{queue_dir.QUEUE}"):
+        if not queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
+            return
         status = _drained(home, lock, launch)
         if status == 0:
             return
