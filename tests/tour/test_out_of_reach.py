@@ -11,7 +11,7 @@ import pytest
 
 from bgjob import cgroup, processes, spawn, sweep
 from bgjob.api import Jobs, Look, Typed, open_jobs
-from bgjob.job import Exited, Running, TimedOut
+from bgjob.job import Exited, Lost, Running, TimedOut
 from bgjob.records import read_groups
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate
@@ -36,6 +36,24 @@ def test_a_shim_that_does_not_come_to_tell_of_its_job_is_not_waited_for_without_
     os.write(theirs, b'{"half of')
     assert spawn.Start(ready).finish() == {}
     os.close(theirs)
+
+
+def test_a_job_that_is_removed_as_it_starts_is_not_said_to_have_never_run(
+    jobs: Jobs, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would have the caller run it again."""
+    finish = spawn.Start.finish
+
+    def finish_without_a_word(start: spawn.Start) -> dict[str, object]:
+        finish(start)
+        for each in (home / "jobs").iterdir():
+            shutil.rmtree(each)
+        return {}
+
+    monkeypatch.setattr(spawn.Start, "finish", finish_without_a_word)
+    ran = jobs.run("sleep 1000", wait_s=20)
+    assert isinstance(ran.job.state, Lost)
+    assert jobs.kill(ran.job.id).status == "killed"
 
 
 def test_the_end_of_a_stdin_comes_through_a_stopped_guard(jobs: Jobs, ended: Ended) -> None:

@@ -10,7 +10,7 @@ from bgjob.api.steer import Steering
 from bgjob.api.wait import Cancellation, Tell, Waiting
 from bgjob.api.watch import Conditions
 from bgjob.errors import AlreadyRunning, InvalidArgument
-from bgjob.job import Job, Queued, Running
+from bgjob.job import Job, Lost, Queued, Running
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
 
@@ -31,7 +31,7 @@ class Executing(Starting, Steering, Waiting):
         job, reused = self._ensure(name, if_running, lambda: self.execute(command, **options))
         if reused and isinstance(job.state, Queued):
             self._move(job, options.get("terms"))
-        if wait_s <= 0:
+        if wait_s <= 0 or isinstance(job.state, Lost):
             return Ran(job, reused, None, self._place(job) if isinstance(job.state, Queued) else None)
         waited = self.wait(
             [job.id], Conditions(), timeout_s=wait_s, shown=shown, cancellation=cancellation, tell=tell

@@ -20,10 +20,11 @@ from bgjob.errors import (
     InvalidArgument,
     InvalidCommand,
     JobLimitReached,
+    JobNotFound,
     NotAllowed,
     WorkingDirectoryGone,
 )
-from bgjob.job import Job, NeverStarted, Queued, Running, Spec
+from bgjob.job import Job, Lost, NeverStarted, Queued, Running, Spec
 from bgjob.patterns import compile_pattern
 from bgjob.records import run_from
 from bgjob.spawn import Handover, packed
@@ -223,7 +224,10 @@ class Starting(Looking):
 
     def _failed(self, spec: Spec, answer: Mapping[str, Any]) -> Job:
         """Its record says why. If even that could not be written, what its shim has told us does."""
-        job = self._store.load(spec.id)
+        try:
+            job = self._store.load(spec.id)
+        except JobNotFound:  # an error would say that nothing was run
+            return Job(spec, Lost("its directory was removed as it started: whether it ran is not known"), None)
         if "error" in answer and not isinstance(job.state, NeverStarted):
             why = OSError(answer["error"])
             why.errno = answer.get("errno")
