@@ -227,7 +227,9 @@ class Starting(Looking):
         try:
             job = self._store.load(spec.id)
         except JobNotFound:  # an error would say that nothing was run
-            return Job(spec, Lost("its directory was removed as it started: whether it ran is not known"), None)
+            return Job(
+                spec, Lost("its directory was removed as it started: whether it ran is not known"), None
+            )
         if "error" in answer and not isinstance(job.state, NeverStarted):
             why = OSError(answer["error"])
             why.errno = answer.get("errno")
