@@ -14,9 +14,8 @@ from bgjob.processes import LINUX, pss_bytes, read_if_there
 MemoryKind = Literal["pss", "rss"]
 
 COMMAND_LENGTH = 120
-PSS_UP_TO_BYTES = (
-    512 << 20
-)  # the kernel walks every page for it, 10 to 20 ms a gigabyte: above, RSS has to do
+# the kernel walks every page for it, 10 to 20 ms a gigabyte: above, RSS has to do
+PSS_UP_TO_BYTES = 512 << 20
 TCP_LISTEN = 10
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 NLM_F_REQUEST, NLM_F_DUMP, NLMSG_DONE = 0x1, 0x300, 3

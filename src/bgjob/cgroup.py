@@ -62,9 +62,8 @@ class Group:
         return self._entry("pids.events", "max") if kind == PROCESSES else 0
 
     def peak_memory_bytes(self) -> int | None:
-        return (
-            self._number("memory.max_usage_in_bytes" if self._version == 1 else "memory.peak") or None
-        )  # a kernel before 5.19 does not tell
+        # a kernel before 5.19 does not tell
+        return self._number("memory.max_usage_in_bytes" if self._version == 1 else "memory.peak") or None
 
     def _limit_memory(self, most: int) -> None:
         if self._version == 1:

@@ -93,10 +93,8 @@ def _texts(directory: str, since: Cursor) -> Iterator[tuple[str, Cursor]]:
     place = whole(directory, since)
     while True:
         following = [number for number in event_log.segments(directory) if number > place.segment]
-        yield (
-            _text(directory, place),
-            place,
-        )  # after the look for others: then all that matters of it is there
+        # after the look for others: then all that matters of it is there
+        yield _text(directory, place), place
         if not following:
             return
         place = Cursor(following[0], 0)

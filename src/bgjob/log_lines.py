@@ -142,9 +142,8 @@ def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[
         left, right = max(start, runs.segment.start), min(end, runs.segment.end)
         jump = _jump(runs, last, newest_first)
         while left < right:
-            width = (
-                right - left if runs.segment.kept else size
-            )  # one with holes is small, however far it goes
+            # one with holes is small, however far it goes
+            width = right - left if runs.segment.kept else size
             first = max(left, right - width) if newest_first else left
             yield Cell(source, runs, first, min(right, first + width), jump)
             left, right = (left, first) if newest_first else (first + width, right)

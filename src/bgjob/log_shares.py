@@ -8,9 +8,8 @@ import os
 
 from bgjob.log_format import HEADER, KEPT_SUFFIXES, PIECE, STDOUT, pieces_of, segment_name
 
-Runs = list[
-    tuple[int, int, int, int]
-]  # (offset, stamp, bytes of its stream before it, length) each, oldest first
+# (offset, stamp, bytes of its stream before it, length) each, oldest first
+Runs = list[tuple[int, int, int, int]]
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 

@@ -93,9 +93,8 @@ class LogWatch:
                 if text := cell.text(stream):
                     for block in self._lines[stream].lines(text):
                         yield from self._matches(block, stream)
-                yield from self._flush_if(
-                    inside[stream], stream
-                )  # what is gone there lies behind what is left
+                # what is gone there lies behind what is left
+                yield from self._flush_if(inside[stream], stream)
             self._at = cell.end
             if out_of_time():
                 return

@@ -63,9 +63,8 @@ def read_state(directory: str) -> State:
 def _found_state(directory: str) -> State:
     if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
         return end
-    was_waiting = queue_dir.is_waiting(
-        directory
-    )  # before its lock: whoever takes it out of the queue has that
+    # before its lock: whoever takes it out of the queue has that
+    was_waiting = queue_dir.is_waiting(directory)
     if jobdir.is_locked(f"{directory}/{SPEC}"):
         return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
     # it may have ended between the two looks

@@ -250,9 +250,8 @@ class Store:
         if not job.is_understood:
             return
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
-            with contextlib.suppress(
-                KeyError
-            ):  # of another thread. The last: who looks at all again finds the first
+            # of another thread. The last: who looks at all again finds the first
+            with contextlib.suppress(KeyError):
                 (self._ended or self._specs).popitem()
         if not isinstance(job.state, Running):
             self._specs.pop(job.id, None)

@@ -23,9 +23,8 @@ class Queueing(Looking):
         while entry := self._entry(job_id):
             if not queue_dir.is_startable(self._store.directory(job_id)):
                 return False
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # somebody else has moved it meanwhile, or started it
+            # somebody else has moved it meanwhile, or started it
+            with contextlib.suppress(FileNotFoundError):
                 queue_dir.move(home, entry, priority)
                 event_log.append(self._store.events, "moved", job_id, priority=priority)
                 self._see_to_the_queue()

@@ -33,9 +33,8 @@ from bgjob.terminal_size import MOST_COLS, MOST_ROWS
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
-BLANKS = {
-    ord(letter): "\r" for letter in "\n\t"
-}  # elsewhere these can be seen; in a name they are controls too
+# elsewhere these can be seen; in a name they are controls too
+BLANKS = {ord(letter): "\r" for letter in "\n\t"}
 MOST_WATCHES = 20
 MOST_COMMAND_BYTES = jobdir.RECORD_MAX_BYTES - (1 << 20)  # as JSON: what is started can be read again
 JSON_MAX_BYTES = 12  # of one character

@@ -84,9 +84,8 @@ class Desk:
             return self._socket.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
             return None  # it has gone already
-        except (
-            OSError
-        ):  # no descriptor is left, or no memory: who knocks is still there, and wakes us again at once
+        except OSError:
+            # no descriptor is left, or no memory: who knocks is still there, and wakes us again at once
             if not self._dismiss(self._idle() or list(self._visitors)):
                 self._rest()
             return None

@@ -28,10 +28,8 @@ LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's
 LOOK_AT_ALL_S = 0.25
 SOON_S = 0.05  # what was handed over has been taken by then, or let go
 TRY_AGAIN_S = 0.5
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = (
-    0.1,
-    5.0,
-)  # where the machine lacks what a start takes, each twice the last
+# where the machine lacks what a start takes, each twice the last
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 HOLD_TRIES = 50  # who only looks at a job has its lock for a moment: that must not cost it its turn
 LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
 FAILED = 1 << 8  # as waitpid says it
@@ -193,9 +191,8 @@ class Drainer:
             return False
         if queue_dir.is_startable(directory):
             return False  # visible, or put back, only since we first looked
-        queue_dir.forget_papers(
-            directory
-        )  # whoever has cancelled or started it may have been killed over that
+        # whoever has cancelled or started it may have been killed over that
+        queue_dir.forget_papers(directory)
         self._leave(entry)
         return True
 

@@ -78,9 +78,8 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
         _enter(directory)
         spec = _patiently(_spec_on_disk)
     except OSError:
-        return _end_all(
-            os.path.basename(directory)
-        )  # somebody has removed the job, or what it is: nobody could see to it
+        # somebody has removed the job, or what it is: nobody could see to it
+        return _end_all(os.path.basename(directory))
     estate = legacy.estate(is_terminal=bool(spec.get("pty")))
     outcome = _patiently(_outcome_on_disk)
     spawn = _spawner(spec, estate.given, umask)
@@ -328,9 +327,8 @@ def _fail(given: Given, error: Exception) -> None:
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome, durable=True)
     except OSError:
-        jobdir.release_record(
-            jobdir.OUTCOME
-        )  # then it is lost, as one that never started; the starter is told why
+        # then it is lost, as one that never started; the starter is told why
+        jobdir.release_record(jobdir.OUTCOME)
     if os.path.lexists(jobdir.OUTCOME):
         herald.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     queue_dir.forget_papers(os.curdir)

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
 JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED = b"J", b"R", b"C", b"S", b"P"
 NEW_ENDS, NEW_CONTROL = b"E", b"L"
-READY, PAPERS, CONTROL, STDIN = (
-    1,
-    2,
-    3,
-    4,
-)  # places among: lock, ready, papers, control, the three ends, slots
+# places among: lock, ready, papers, control, the three ends, slots
+READY, PAPERS, CONTROL, STDIN = 1, 2, 3, 4
 
 
 class Given:

@@ -58,9 +58,8 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
 
 def guard(line: socket, shim: int, take_over: Callable[[Legacy], None]) -> None:
     """Each step here costs every idle job memory: what all shims say is kept as it came, and read when it matters."""
-    handle_signal(
-        SIGCHLD, lambda *_: processes.resume(shim)
-    )  # it has stopped, gone on or died: only the first minds
+    # it has stopped, gone on or died: only the first minds
+    handle_signal(SIGCHLD, lambda *_: processes.resume(shim))
     processes.resume(shim)  # it may have stopped before
     heard: list[Heard] = []
     while not heard or heard[-1][0][:1] in SAID_BY_ALL:

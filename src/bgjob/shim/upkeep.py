@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from bgjob.shim.loop import Loop
 
 PLACE = cgroup.plain_place()  # here: found after a fork, it would cost each shim 100 KB
-GATHER_AFTER_S = (
-    0.25  # to move a process takes the kernel 10 ms at times: not while a job starts, nor for a short one
-)
+# to move a process takes the kernel 10 ms at times: not while a job starts, nor for a short one
+GATHER_AFTER_S = 0.25
 LOOK_EVERY_S = 5.0
 GROUPS = b'{"format": %d, "limited_by": {}, "groups": ["%s"]}'  # by hand: see child.run_record
 
