@@ -300,29 +300,39 @@ def _opened(path: str) -> Iterator[int]:
 
 def _segments(directory: str) -> tuple[list[Segment], float]:
     """Oldest first; and when the newest byte came."""
-    found, kept = [], []
+    sizes = [(start, _size(entry)) for start, suffix, entry in _files(directory) if not suffix]
+    found = [Segment(start, start + size) for start, size in sizes if size is not None]
+    found.sort(key=lambda segment: segment.start)
+    whole = [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
+    return _with_kept(directory, whole), _mtime(directory, whole)
+
+
+def _files(directory: str) -> list[tuple[int, str | None, os.DirEntry[str]]]:
+    """(offset, suffix, entry) of each file that has bytes of the log."""
     try:
         if not is_directory(directory):
-            return [], 0.0
+            return []
         with os.scandir(directory) as entries:
-            for entry in entries:
-                if (name := SEGMENT.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
-                    start = int(name[1])
-                    if name[2]:
-                        kept.append((start, entry.name))
-                    else:
-                        found.append(Segment(start, start + _size(entry)))
+            files = [(SEGMENT.fullmatch(entry.name), entry) for entry in entries]
     except OSError as error:
         if error.errno not in NOT_THERE:
             raise
-        return [], 0.0
-    found.sort(key=lambda segment: segment.start)
-    whole = [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
-    return _with_kept(whole, sorted(kept)), _mtime(directory, whole)
+        return []
+    return [
+        (int(name[1]), name[2], entry)
+        for name, entry in files
+        if name and entry.is_file(follow_symlinks=False)
+    ]
 
 
-def _with_kept(whole: list[Segment], kept: list[tuple[int, str]]) -> list[Segment]:
-    """A kept stream counts only where no segment is: one that is there is copied just now."""
+def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
+    """A kept stream counts only where no segment is: one that is there is copied just now.
+
+    Looked for after the segments: of one that was deleted while we looked for those, the copy is there by now.
+    """
+    if all(left.end == right.start for left, right in pairwise(whole)):
+        return whole
+    kept = sorted((start, entry.name) for start, suffix, entry in _files(directory) if suffix)
     segments = whole[:1]
     for left, right in pairwise(whole):
         if left.end < right.start:
@@ -353,11 +363,12 @@ def _mtime(directory: str, segments: list[Segment]) -> float:
     return 0.0
 
 
-def _size(entry: os.DirEntry[str]) -> int:
+def _size(entry: os.DirEntry[str]) -> int | None:
+    """None: it was deleted since it was listed, and what is kept of it is elsewhere."""
     try:
         return entry.stat().st_size
     except FileNotFoundError:
-        return 0
+        return None
 
 
 def _is_index(data: bytes, segment: Segment) -> bool:
