@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from bench.client import Server
 from bench.stage import machine_facts
-from bgjob import queue_dir
 from bgjob.api import open_jobs
+from bgjob.home import queue_dir
 
 POLL_S = 0.02
 WITHIN_S = 300.0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.client import BenchError, Json, Server
-from bgjob import jobdir
-from bgjob.job import Spec
-from bgjob.jobdir import LOG, OUTCOME, RUN
-from bgjob.store import Store
+from bgjob.core.job import Spec
+from bgjob.home import jobdir
+from bgjob.home.jobdir import LOG, OUTCOME, RUN
+from bgjob.store.store import Store
 
 APART_S = 1.0
 RUN_S = 30.0

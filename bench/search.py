@@ -14,11 +14,11 @@ import threading
 import time
 from pathlib import Path
 
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.log_search import search
-from bgjob.log_writer import LogWriter
-from bgjob.patterns import compile_pattern
+from bgjob.core.patterns import compile_pattern
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_search import search
 
 MEGABYTE = 1 << 20
 LINE = "2026-01-01T12:00:{second:02d} {level} worker-{worker} handled request {number} in {ms} ms for GET /items\n"

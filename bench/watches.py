@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bgjob import lookout
 from bgjob.api import Jobs, open_jobs
-from bgjob.job import Ended
+from bgjob.core.job import Ended
+from bgjob.home import watch_registry
 
 MEGABYTE = 1_000_000
 LINE = "2026-01-01T12:00:00 INFO worker-3 handled request 123456 in 42 ms for GET /items/and/some/more"
@@ -74,7 +74,7 @@ def one(command: str, watch: list[str]) -> tuple[float, float, float]:
             state, ended = jobs.look(job.id).job.state, time.monotonic()
             assert isinstance(state, Ended)
             behind = state.output_bytes - seen(jobs, job.id) if watch else 0
-            while job.id in lookout.entered(jobs._store.home):
+            while job.id in watch_registry.entered(jobs._store.home):
                 time.sleep(0.01)
             check(jobs, job.id, watch)
             for _, other in jobs._store.jobs():

@@ -13,10 +13,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 from mcp import Client, StdioServerParameters
 
-from bgjob import processes, queue_dir
 from bgjob.api import Jobs, Look, open_jobs
-from bgjob.errors import JobNotFound
-from bgjob.job import Running
+from bgjob.core.errors import JobNotFound
+from bgjob.core.job import Running
+from bgjob.home import queue_dir
+from bgjob.system import processes
 from tests.chaos.tools import wait_until
 
 # this machine may be busy: how long something takes is measured elsewhere

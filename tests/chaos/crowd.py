@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bgjob.errors import BgjobError
+from bgjob.core.errors import BgjobError
 from tests.chaos.plays import (
     Actor,
     Play,

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bgjob import processes
 from bgjob.api import Jobs, Typed
-from bgjob.errors import BgjobError, NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Exited, Lost, NeverStarted, Running, State
-from bgjob.log_format import STDERR, STDOUT
+from bgjob.core.errors import BgjobError, NotRunning, NotSteerable, StdinClosed
+from bgjob.core.job import Exited, Lost, NeverStarted, Running, State
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.system import processes
 from tests.chaos.stage import Launch, Role, Scene, Server, Stage, Violation
 from tests.chaos.tools import every_pid, go_on
 

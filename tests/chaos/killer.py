@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from bgjob import processes
+from bgjob.system import processes
 from tests.chaos.servers import NAME as SERVER
 from tests.chaos.tools import PATIENCE_S, every_pid, seen, wait_until
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from bgjob import jobdir, processes
+from bgjob.home import jobdir
+from bgjob.system import processes
 from tests.chaos.model_puppet import Child, Puppet
 from tests.chaos.tools import PATIENCE_S
 

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from hypothesis.errors import StopTest
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from bgjob import jobdir, processes
 from bgjob.api import Jobs, Shown, open_jobs
-from bgjob.errors import JobNotFound
-from bgjob.mcp.toolbox import plain
+from bgjob.core.errors import JobNotFound
+from bgjob.home import jobdir
+from bgjob.mcp.registry import plain
 from bgjob.mcp.tools import get_job_status
+from bgjob.system import processes
 from tests.chaos.model_jobs import (
     Life,
     carriers,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.api import Jobs, Typed
-from bgjob.errors import NotRunning, NotSteerable, StdinClosed
-from bgjob.job import Exited, Killed, OverLimit, Running, State, TimedOut
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
+from bgjob.core.errors import NotRunning, NotSteerable, StdinClosed
+from bgjob.core.job import Exited, Killed, OverLimit, Running, State, TimedOut
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.log_reader import LogReader
 from tests.chaos.stage import Violation
 from tests.chaos.tools import PATIENCE_S, wait_until
 

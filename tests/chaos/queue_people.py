@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bgjob import processes, queue_dir
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import BgjobError, InvalidArgument, JobLimitReached, JobNotFound
+from bgjob.core.errors import BgjobError, InvalidArgument, JobLimitReached, JobNotFound
+from bgjob.home import queue_dir
+from bgjob.system import processes
 from tests.chaos.killer import Victim, is_named, is_whole, kill, pair_of
 from tests.chaos.tools import every_pid, seen
 from tests.shim.drainers import DRAINER, KEEPER

@@ -17,9 +17,9 @@ import sys
 import traceback
 from typing import Any
 
-from bgjob import processes
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import BgjobError
+from bgjob.core.errors import BgjobError
+from bgjob.system import processes
 
 NAME = "chaos-server"
 END = b"end"

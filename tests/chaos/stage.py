@@ -20,10 +20,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from bgjob import jobdir, processes
 from bgjob.api import Jobs, open_jobs
-from bgjob.boot import PACKAGE_ROOT
-from bgjob.records import read_groups
+from bgjob.home import jobdir
+from bgjob.store.records import read_groups
+from bgjob.system import processes
+from bgjob.system.own_argv import PACKAGE_ROOT
 from tests.chaos.servers import END
 from tests.chaos.tools import PATIENCE_S, Point, Tracer, every_pid, is_stopped, wait_until
 

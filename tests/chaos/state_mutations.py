@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bgjob import event_log, layout, lookout, queue_dir, quota, retention
-from bgjob.spawn import packed
-from bgjob.store import Store
+from bgjob.home import event_log, layout, queue_dir, watch_registry
+from bgjob.link.spawn import packed
+from bgjob.store import quota, retention
+from bgjob.store.store import Store
 from tests.contracts import foreign
 from tests.contracts.foreign import Damage, of_bytes, of_size, was
 
@@ -59,7 +60,7 @@ def make_home(home: Path) -> None:
         event_log.append(store.events, "started", job_id, name="a name")
     event_log.append(store.events, "matched", RICH, pattern="out", line="out 1", cursor="0-5")
     event_log.append(store.events, "ended", PLAIN, name="a name", cause="exited", exit_code=0)
-    lookout.enter(str(home), RICH)
+    watch_registry.enter(str(home), RICH)
     (home / "on_event.json").write_text('{"cursor": "1.0"}')
     quota.make_room(store, 1 << 40)
     retention.clean(store, keep_jobs=1000, keep_days=1000, interval_s=0)

@@ -32,17 +32,19 @@ from typing import Any
 
 from mcp_types import CallToolResult
 
-from bgjob import lookout, quota, retention, watcher
-from bgjob.api import Jobs, door, kill, steer
-from bgjob.config import settings_from
-from bgjob.errors import BgjobError
-from bgjob.job import status_word
+from bgjob.api import Jobs, context, interact, kill
+from bgjob.core.config import settings_from
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import status_word
+from bgjob.home import watch_registry
+from bgjob.link.spawn import Spawner
 from bgjob.mcp.news import telling
-from bgjob.mcp.toolbox import Caller
+from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
-from bgjob.shim.drain import Drainer
-from bgjob.spawn import Spawner
-from bgjob.store import Store
+from bgjob.shim.dispatcher import Drainer
+from bgjob.store import quota, retention
+from bgjob.store.store import Store
+from bgjob.watch import watcher
 from tests.chaos.state_mutations import (
     BYSTANDER,
     QUEUED,
@@ -406,12 +408,12 @@ def _remove(place: Path) -> None:
 
 def warmed() -> Spawner:
     """What is imported late is imported; what waits for a shim does not wait for long; nobody is started twice."""
-    from bgjob import screen  # noqa: F401
+    from bgjob.terminal import screen  # noqa: F401
 
-    setattr(steer, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # it has its own copy
+    setattr(interact, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # it has its own copy
     kill.SHIM_PATIENCE_S = kill.CONNECT_PATIENCE_S = kill.LATE_S = kill.SETTLED_S = quota.LEAVING_S = 0.1
-    setattr(lookout, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
-    setattr(door, "start_drainer", lambda *_: True)  # noqa: B010
+    setattr(watch_registry, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
+    setattr(context, "start_drainer", lambda *_: True)  # noqa: B010
     return Spawner(zygote=True)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes, slots
 from bgjob.api import Jobs
-from bgjob.job import Lost
+from bgjob.core.job import Lost
+from bgjob.home import slots
+from bgjob.system import processes
 from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
 from tests.conftest import Gate
 

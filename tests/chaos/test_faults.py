@@ -116,8 +116,8 @@ def summary(results: list[Result]) -> str:
 WITHOUT_DESCRIPTORS = """
 import os, resource, sys
 from bgjob.api import open_jobs
-from bgjob.errors import BgjobError
-from bgjob.job import Running
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import Running
 jobs = open_jobs({**os.environ, "BGJOB_HOME": sys.argv[1]}, many=False)
 job_id = jobs.execute("sleep 1000").id
 most = resource.getrlimit(resource.RLIMIT_NOFILE)

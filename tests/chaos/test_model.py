@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from bgjob import processes, retention
+from bgjob.store import retention
+from bgjob.system import processes
 from tests.chaos.model_jobs import LOST, TIMED_OUT, End, Life, Stream, strike
 from tests.chaos.model_servers import Refused, Server, ServerRoom
 from tests.chaos.model_world import MODES, World, pick

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir, queue_dir
 from bgjob.api import Jobs, open_jobs
-from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, Running
+from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running
+from bgjob.home import jobdir, queue_dir
 from tests.chaos.model_jobs import carriers, described, strike
 from tests.chaos.queue_people import GROUPS, MARK, SLOTS, Notes
 from tests.chaos.tools import linux_only, wait_until

@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from bgjob import queue_dir
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import InvalidArgument
-from bgjob.job import Exited, Killed, NeverStarted, Queued, Running, State
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.job import Exited, Killed, NeverStarted, Queued, Running, State
+from bgjob.home import queue_dir
 from tests.chaos.killer import pair_of
 from tests.chaos.model_jobs import carriers, described, locked_slots, name_of, strike
 from tests.chaos.model_servers import Server, ServerRoom

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bgjob import processes
+from bgjob.system import processes
 
 PATIENCE_S = 30.0
 CALL = re.compile(r"^([a-z0-9_]+)\((.*)$", re.MULTILINE)

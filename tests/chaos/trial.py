@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from bgjob.errors import BgjobError
-from bgjob.job import Lost, NeverStarted, Running
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import Lost, NeverStarted, Running
 from tests.chaos.plays import Actor, Play
 from tests.chaos.stage import Launch, Role, Scene, Stage, Violation
 from tests.chaos.tools import Point, wait_until

@@ -23,7 +23,7 @@ from typing import Any
 sys.path.append(sys.argv[1])
 
 entry: Any = importlib.import_module("bgjob.shim.entry")
-processes: Any = importlib.import_module("bgjob.processes")
+processes: Any = importlib.import_module("bgjob.system.processes")
 END = b"end"
 PR_SET_PTRACER, ANYBODY = 0x59616D61, -1
 

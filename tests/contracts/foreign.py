@@ -16,9 +16,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from bgjob.api import Jobs
-from bgjob.mcp.toolbox import Caller
+from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
-from bgjob.store import Store
+from bgjob.store.store import Store
 from tests.disk.stores import jobs_on
 
 RECORDED = Path(__file__).with_name("stores") / "format-1" / "jobs"

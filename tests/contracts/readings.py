@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from bgjob.api import Jobs, Output, Shown, open_jobs
-from bgjob.errors import InvalidArgument
-from bgjob.job import Job, cause_word, status_word
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.job import Job, cause_word, status_word
 
 SHOWN = {
     "apart": Shown(),

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bgjob.api import Jobs, Typed, open_jobs
-from bgjob.job import cause_word
+from bgjob.core.job import cause_word
 
 ANOTHER_BOOT = "5eb7c1a0-0000-4000-8000-000000000000"
 TOO_LONG_FOR_AN_ARGUMENT = "x" * (128 << 10)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from bgjob.config import settings_as_markdown
+from bgjob.core.config import settings_as_markdown
 from bgjob.mcp.tools import TOOLS
 from tests.contracts import golden
 

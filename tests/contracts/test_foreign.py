@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bgjob import __version__, cli
-from bgjob.retention import clean
-from bgjob.store import Store
+from bgjob.store.retention import clean
+from bgjob.store.store import Store
 from tests.contracts.foreign import (
     ANOTHER_ID,
     BYSTANDER,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import slots
-from bgjob.api import Jobs, kill, steer
-from bgjob.errors import CannotStart, StoreUnusable
-from bgjob.retention import clean
-from bgjob.store import NAME_LOCKS, Store
+from bgjob.api import Jobs, interact, kill
+from bgjob.core.errors import CannotStart, StoreUnusable
+from bgjob.home import slots
+from bgjob.store.retention import clean
+from bgjob.store.store import NAME_LOCKS, Store
 from tests.contracts.foreign import (
     ANOTHER_ID,
     BYSTANDER,
@@ -310,7 +310,7 @@ def attend(visitor: socket.socket, said: bytes | None) -> None:
 def test_a_shim_that_says_what_we_do_not_know_is_no_reason_to_fall_over(
     home: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steer, "SHIM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(interact, "SHIM_PATIENCE_S", 0.1)
     for patience in ("SHIM_PATIENCE_S", "CONNECT_PATIENCE_S", "LATE_S", "KILL_PATIENCE_S", "SETTLED_S"):
         monkeypatch.setattr(kill, patience, 0.1)
     job_id = hang(home, ON_A_TERMINAL, "outcome.json", lambda path: None)

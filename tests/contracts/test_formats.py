@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob import jobdir
 from bgjob.api import open_jobs
+from bgjob.home import jobdir
 from tests.conftest import Server
 from tests.contracts import golden, readings
 

@@ -18,11 +18,11 @@ from anyio.from_thread import BlockingPortal
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
-from bgjob import event_log
 from bgjob.api import Jobs, Look
-from bgjob.errors import InvalidArgument
-from bgjob.mcp import answers
-from bgjob.mcp.toolbox import _output_fields
+from bgjob.core.errors import InvalidArgument
+from bgjob.home import event_log
+from bgjob.mcp import results
+from bgjob.mcp.registry import _output_fields
 from bgjob.mcp.tools import TOOLS
 from tests.conftest import Server, ToolError, end_all_jobs
 from tests.faces.escapes import ESCAPES, as_text
@@ -137,7 +137,7 @@ def test_the_reader_finds_each_kind() -> None:
 
 def test_only_output_goes_out_as_it_came() -> None:
     """And that is cleaned before, unless it is asked for raw."""
-    kinds = [kind for kind in vars(answers).values() if is_dataclass(kind) and isinstance(kind, type)]
+    kinds = [kind for kind in vars(results).values() if is_dataclass(kind) and isinstance(kind, type)]
     assert {name for kind in kinds for name in _output_fields(kind)} == {"stdout", "stderr", "interleaved"}
 
 

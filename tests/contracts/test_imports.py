@@ -33,10 +33,20 @@ def test_a_shim_is_the_standard_library_and_little_of_it() -> None:
     loaded = modules_of("bgjob.shim.entry", "-I", "-S")
     assert loaded & HEAVY_FOR_A_SHIM == set()
     ours = {name for name in loaded if name.startswith("bgjob")}
-    assert ours >= {"bgjob.shim.entry", "bgjob.shim.supervise", "bgjob.jobdir", "bgjob.log_writer"}
-    assert ours & {"bgjob.api", "bgjob.store", "bgjob.mcp", "bgjob.cli"} == set()
+    assert ours >= {"bgjob.shim.entry", "bgjob.shim.supervise", "bgjob.home.jobdir", "bgjob.home.log_writer"}
+    assert ours & {"bgjob.api", "bgjob.store", "bgjob.core", "bgjob.mcp", "bgjob.cli"} == set()
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names - {"bgjob", "__main__"}
     assert foreign == set()
+
+
+@pytest.mark.parametrize("folder", ["shim", "home", "system"])
+def test_every_file_of_a_lean_folder_is_light_enough_for_a_shim(folder: str) -> None:
+    files = (PACKAGE_ROOT / "bgjob" / folder).glob("*.py")
+    names = [f"bgjob.{folder}.{path.stem}" for path in files if path.stem != "__init__"]
+    loaded = modules_of(", ".join(names), "-I", "-S")
+    assert loaded >= set(names)
+    assert loaded & HEAVY_FOR_A_SHIM == set()
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"bgjob", "__main__"}
 
 
 @pytest.mark.parametrize("module", ["bgjob.cli", "bgjob.api"])

@@ -19,8 +19,9 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 import bgjob
-from bgjob import event_log, processes
 from bgjob.api import News, open_jobs
+from bgjob.home import event_log
+from bgjob.system import processes
 from tests.chaos.tools import wait_until
 from tests.conftest import Server, ToolError, end_all_jobs
 

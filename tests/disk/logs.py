@@ -6,9 +6,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import Gap, LogReader, Piece
-from bgjob.log_writer import LogWriter
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import Gap, LogReader, Piece
 
 STREAMS = (STDOUT, STDERR)
 PRINTED = {stream: random.Random(stream).randbytes(1 << 20) for stream in STREAMS}

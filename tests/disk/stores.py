@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bgjob import quota
 from bgjob.api import Jobs
-from bgjob.config import settings_from
-from bgjob.job import Spec
-from bgjob.spawn import Spawner
-from bgjob.store import NewJob, Store
+from bgjob.core.config import settings_from
+from bgjob.core.job import Spec
+from bgjob.link.spawn import Spawner
+from bgjob.store import quota
+from bgjob.store.store import NewJob, Store
 
 
 def new_spec(created_at: float | None = None, command: str = "true", **more: Any) -> Spec:

@@ -23,7 +23,7 @@ PLACES = ("log", SEGMENT, f"{SEGMENT}.runs", "outcome.json", "spec.json", ".")
 ASK = """
 import json, os, sys
 import tests.contracts.foreign as foreign
-from bgjob.store import Store
+from bgjob.store.store import Store
 from tests.disk.stores import jobs_on
 home, *ids = sys.argv[1:]
 if os.geteuid() == 0:

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bgjob.api import Jobs
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.store import Store
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.log_reader import LogReader
+from bgjob.store.store import Store
 from tests.disk.logs import STREAMS, PipedLog, joined
 from tests.disk.stores import jobs_on, running_job, write_outcome
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bgjob import event_log, event_reader
-from bgjob.event_log import Cursor
+from bgjob.home import event_log
+from bgjob.home.event_log import Cursor
+from bgjob.store import event_reader
 
 START = Cursor(0, 0)
 JOB = "aaaaaaaa-0000-4000-8000-000000000000"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
-from bgjob.errors import InvalidArgument, JobNotFound
-from bgjob.job import Queued, Running
-from bgjob.store import Store
+from bgjob.core.errors import InvalidArgument, JobNotFound
+from bgjob.core.job import Queued, Running
+from bgjob.store.store import Store
 from tests.disk.stores import job_with, jobs_on, new_spec
 
 FIRST = "abc11111-0000-4000-8000-000000000001"

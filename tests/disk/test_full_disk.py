@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bgjob import log_writer
 from bgjob.api import open_jobs
-from bgjob.control import Line
-from bgjob.job import Exited
-from bgjob.log_format import STDERR, STDOUT
+from bgjob.core.job import Exited
+from bgjob.home import log_writer
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.link.control import Line
 from tests.conftest import Gate
 from tests.disk.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 from tests.shim.shims import ask
@@ -258,8 +258,8 @@ import resource, sys
 from pathlib import Path
 from bgjob import log_writer
 from bgjob.api import open_jobs
-from bgjob.control import Line
-from bgjob.job import Exited
+from bgjob.link.control import Line
+from bgjob.core.job import Exited
 from tests.disk.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 log_writer.DISK_RETRY_S = 0.0
 resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))

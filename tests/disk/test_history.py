@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import event_log, event_reader, history
-from bgjob.event_log import Cursor
-from bgjob.history import History
-from bgjob.job import Job
-from bgjob.store import Store
+from bgjob.core.job import Job
+from bgjob.home import event_log
+from bgjob.home.event_log import Cursor
+from bgjob.store import event_reader, reconcile
+from bgjob.store.reconcile import History
+from bgjob.store.store import Store
 from tests.disk.stores import ended_job, jobs_on, running_job
 from tests.disk.test_event_log import THINGS
 
@@ -60,8 +61,8 @@ def test_the_newest_events_are_read_without_the_jobs_of_the_others(
 def test_of_many_ends_that_nobody_told_each_is_told_once_and_some_at_a_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "LOOK_S", -1.0)
-    monkeypatch.setattr(history, "LOOKED_AT", 10)
+    monkeypatch.setattr(reconcile, "LOOK_S", -1.0)
+    monkeypatch.setattr(reconcile, "LOOKED_AT", 10)
     ids = [ended_job(store) for _ in range(35)]
     first, second = History(store), History(store)
     first.reconcile()
@@ -73,8 +74,8 @@ def test_of_many_ends_that_nobody_told_each_is_told_once_and_some_at_a_time(
 
 
 def test_many_that_run_are_looked_at_in_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "LOOK_S", -1.0)
-    monkeypatch.setattr(history, "LOOKED_AT", 2)
+    monkeypatch.setattr(reconcile, "LOOK_S", -1.0)
+    monkeypatch.setattr(reconcile, "LOOKED_AT", 2)
     running = [running_job(store) for _ in range(9)]
     ours = History(store)
     ours.reconcile()
@@ -88,8 +89,8 @@ def test_many_that_run_are_looked_at_in_turns(store: Store, monkeypatch: pytest.
 
 
 def test_what_is_asked_for_is_looked_at_first(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "LOOK_S", -1.0)
-    monkeypatch.setattr(history, "LOOKED_AT", 1)
+    monkeypatch.setattr(reconcile, "LOOK_S", -1.0)
+    monkeypatch.setattr(reconcile, "LOOKED_AT", 1)
     ids = [ended_job(store) for _ in range(5)]
     assert [event.job_id for event in jobs_on(store).events(job_ids=ids[:2]).events] == ids[:2]
 
@@ -104,7 +105,7 @@ def test_an_end_is_told_with_the_time_at_which_it_was(store: Store) -> None:
 
 def test_an_end_that_is_old_is_told_no_more(store: Store) -> None:
     job_id = ended_job(store)
-    os.utime(store.directory(job_id), (0, time.time() - history.FORGOTTEN_S - 60))
+    os.utime(store.directory(job_id), (0, time.time() - reconcile.FORGOTTEN_S - 60))
     History(store).reconcile()
     assert told(store) == []
 
@@ -121,7 +122,7 @@ def test_an_end_that_may_have_been_told_in_what_retention_took_is_not_told_again
 
 @pytest.mark.parametrize("thing", THINGS)
 def test_without_its_lock_an_end_is_told_all_the_same(store: Store, thing: str) -> None:
-    THINGS[thing](Path(store.events, history.LOCK))
+    THINGS[thing](Path(store.events, reconcile.LOCK))
     job_id = ended_job(store)
     History(store).reconcile()
     assert told(store) == [job_id]
@@ -143,7 +144,7 @@ def test_what_has_ended_takes_no_memory(store: Store) -> None:
 def test_a_store_remembers_some_jobs_and_reads_the_others_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bgjob.store.REMEMBERED_JOBS", 20)
+    monkeypatch.setattr("bgjob.store.store.REMEMBERED_JOBS", 20)
     ids = {ended_job(store) for _ in range(50)}
     for _ in range(2):
         assert {job.id for _, job in store.jobs()} == ids

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import lookout
-from bgjob.boot import PACKAGE_ROOT
-from bgjob.errors import CannotStart, JobNotFound, StoreUnusable
-from bgjob.job import UnreadableSpec
-from bgjob.store import DIRECTORIES, Store
+from bgjob.core.errors import CannotStart, JobNotFound, StoreUnusable
+from bgjob.core.job import UnreadableSpec
+from bgjob.home import watch_registry
+from bgjob.store.store import DIRECTORIES, Store
+from bgjob.system.own_argv import PACKAGE_ROOT
 from tests.disk.stores import ended_job, jobs_on, listed
 
 NOBODY = 65534
@@ -191,8 +191,8 @@ def test_the_directory_of_watches_is_looked_at_by_whoever_needs_it(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
     store = Store(str(tmp_path / "home"))
-    lookout.enter(store.home, ended_job(store))
-    spoil(Path(store.home, lookout.WATCHES))
+    watch_registry.enter(store.home, ended_job(store))
+    spoil(Path(store.home, watch_registry.WATCHES))
     with pytest.raises(CannotStart, match="Move it away"):
         jobs_on(store).execute("true", watch=["x"])
 
@@ -232,7 +232,7 @@ def test_the_next_start_makes_what_is_gone_again_and_private(tmp_path: Path, lef
     with umask(0):
         store.prepare()
         job_id = ended_job(store)
-        lookout.enter(store.home, job_id)
+        watch_registry.enter(store.home, job_id)
     assert listed(store) == [job_id]
     assert set(modes(home, *everything_in(home))) == {"700"}
 

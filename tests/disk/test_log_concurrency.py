@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.log_format import HEADER, RUN, STDERR, STDOUT, segment_name
-from bgjob.log_reader import LogReader, Rotated
-from bgjob.log_writer import LogWriter
+from bgjob.home.log_format import HEADER, RUN, STDERR, STDOUT, segment_name
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import LogReader, Rotated
 from tests.disk.logs import STREAMS, joined
 
 BLOCK_BYTES = 100
@@ -19,7 +19,7 @@ BYTES = random.Random(7).randbytes(1 << 20)
 # Prints BYTES in blocks, stdout and stderr in turn: of each offset everybody knows whose byte it is, and which.
 WRITER = f"""
 import os, random, sys
-from bgjob.log_writer import LogWriter
+from bgjob.home.log_writer import LogWriter
 directory, limit, size, unit = sys.argv[1], *map(int, sys.argv[2:])
 content = random.Random(7).randbytes(1 << 20)
 log = LogWriter(directory, limit)

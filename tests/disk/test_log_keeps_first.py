@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.log_writer import LogWriter
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import LogReader
 
 LIMIT_BYTES = 10_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bgjob.log_format import STDERR, STDOUT, segment_name
+from bgjob.home.log_format import STDERR, STDOUT, segment_name
 from tests.disk.logs import SLACK_BYTES, STREAMS, PipedLog, assert_readers_tell_the_truth, joined
 
 LIMITS = st.integers(1 << 10, 64 << 10)

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bgjob import log_lines, log_search
-from bgjob.log_format import HEADER, KEPT_SUFFIXES, RUN, STDERR, STDOUT, pieces_of, segment_name
-from bgjob.log_reader import LogReader
-from bgjob.log_search import Match, search
-from bgjob.log_writer import LogWriter
-from bgjob.patterns import compile_pattern
+from bgjob.core.patterns import compile_pattern
+from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, STDERR, STDOUT, pieces_of, segment_name
+from bgjob.home.log_writer import LogWriter
+from bgjob.output import log_lines, log_search
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_search import Match, search
 from tests.disk.logs import STREAMS, PipedLog
 
 PATTERNS = [
@@ -160,7 +160,7 @@ def jumping_clock() -> Iterator[None]:
     """Every look at it is 7 ms later."""
     ticks = count(1_700_000_000_000_000_000, 7_000_000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bgjob.log_writer.time.time_ns", lambda: next(ticks))
+        patch.setattr("bgjob.home.log_writer.time.time_ns", lambda: next(ticks))
         yield
 
 

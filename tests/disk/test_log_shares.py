@@ -16,12 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from bgjob import excerpt, log_shares, log_writer
-from bgjob.log_format import HEADER, PIECE, STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.log_search import search
-from bgjob.log_writer import LogWriter
-from bgjob.patterns import compile_pattern
+from bgjob.core.patterns import compile_pattern
+from bgjob.home import log_shares, log_writer
+from bgjob.home.log_format import HEADER, PIECE, STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output import excerpt
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_search import search
 from tests.disk.logs import (
     SLACK_BYTES,
     STREAMS,
@@ -55,7 +56,7 @@ def hasty_clock() -> Iterator[None]:
     """Every look at it is 7 ms later: runs are short."""
     ticks = count(1_700_000_000_000_000_000, 7_000_000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bgjob.log_writer.time.time_ns", lambda: next(ticks))
+        patch.setattr("bgjob.home.log_writer.time.time_ns", lambda: next(ticks))
         yield
 
 
@@ -327,7 +328,7 @@ OLD_READER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import bgjob
-from bgjob.log_reader import LogReader
+from bgjob.output.log_reader import LogReader
 assert bgjob.__file__.startswith(sys.argv[1])
 log = LogReader(sys.argv[2])
 seen = {"end": log.end}

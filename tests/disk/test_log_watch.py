@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bgjob import log_watch
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.log_watch import LogWatch
-from bgjob.log_writer import LogWriter
-from bgjob.patterns import compile_any
+from bgjob.core.patterns import compile_any
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output import log_watch
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_watch import LogWatch
 from tests.disk.logs import pour
 
 Events = list[dict[str, Any]]

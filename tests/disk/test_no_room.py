@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import event_log, event_reader, sweep
 from bgjob.api import Jobs, Typed, open_jobs
-from bgjob.errors import CannotStart
-from bgjob.job import Event, Exited, Lost, NeverStarted, Queued, Running
-from bgjob.log_format import STDERR, STDOUT
+from bgjob.core.errors import CannotStart
+from bgjob.core.job import Event, Exited, Lost, NeverStarted, Queued, Running
+from bgjob.home import event_log
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.link import sweep
+from bgjob.store import event_reader
 from tests.chaos.faults import end_whoever_is_in, missing_bytes
 from tests.conftest import Gate, end_all_jobs
 from tests.shim.drainers import wait_until_nobody_drains

@@ -18,15 +18,16 @@ from pathlib import Path
 
 import pytest
 
-import bgjob.records
-from bgjob import jobdir, processes
 from bgjob.api import Jobs
-from bgjob.errors import BgjobError
-from bgjob.job import Ended, Exited, Lost, NeverStarted, Run, Running, Signaled, State
-from bgjob.jobdir import OUTCOME, SPEC
-from bgjob.log_format import RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
-from bgjob.retention import clean
-from bgjob.store import BOOT, NewJob, Store
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import Ended, Exited, Lost, NeverStarted, Run, Running, Signaled, State
+from bgjob.home import jobdir
+from bgjob.home.jobdir import OUTCOME, SPEC
+from bgjob.home.log_format import RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.store import records
+from bgjob.store.retention import clean
+from bgjob.store.store import BOOT, NewJob, Store
+from bgjob.system import processes
 from tests.chaos.tools import needs
 from tests.conftest import end_all_jobs
 from tests.disk.power_loss import (
@@ -316,7 +317,7 @@ def test_without_the_syncs_at_the_end_settled_jobs_are_lost(scenes: dict[str, Sc
 def test_without_the_readers_check_an_outcome_is_believed_before_its_log_is_on_disk(
     scenes: dict[str, Scene], memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bgjob.records, "_credible", lambda state, _directory: state)
+    monkeypatch.setattr(records, "_credible", lambda state, _directory: state)
     assert "its output is not whole" in some_violations(scenes["both streams"], memory, SAMPLES)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import quota
 from bgjob.api import Jobs
-from bgjob.errors import StoreFull
-from bgjob.store import Store
+from bgjob.core.errors import StoreFull
+from bgjob.store import quota
+from bgjob.store.store import Store
 from tests.conftest import Gate, StartServer, ToolError
 from tests.disk.stores import ended_job, forget_measure, listed, running_job, write_outcome
 from tests.shim.shims import ask

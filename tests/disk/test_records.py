@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import pytest
 
-from bgjob import jobdir, queue_dir
+from bgjob.home import jobdir, queue_dir
 
 GOOD = {"format": 1, "cause": "exited"}
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir, retention
-from bgjob.store import Store
+from bgjob.home import jobdir
+from bgjob.store import retention
+from bgjob.store.store import Store
 from tests.disk.stores import ended_job, listed, new_spec, running_job, write_outcome
 
 DAY_S = 86400.0

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir, slots
-from bgjob.errors import BgjobError, JobNotFound, StoreUnusable
-from bgjob.job import Exited, Lost, Running, status_word
-from bgjob.retention import clean
-from bgjob.store import GONE_REMEMBERED, Store
+from bgjob.core.errors import BgjobError, JobNotFound, StoreUnusable
+from bgjob.core.job import Exited, Lost, Running, status_word
+from bgjob.home import jobdir, slots
+from bgjob.store.retention import clean
+from bgjob.store.store import GONE_REMEMBERED, Store
 from tests.disk.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 from tests.disk.test_records import NOT_RECORDS
 
@@ -39,7 +39,7 @@ def store(tmp_path: Path) -> Store:
 def test_a_starter_killed_while_it_makes_a_job_leaves_nothing_to_be_seen(store: Store, step: str) -> None:
     script = f"""
 import os, signal, sys
-from bgjob.store import Store
+from bgjob.store.store import Store
 from tests.disk.stores import new_spec
 store = Store(sys.argv[1])
 {step} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
@@ -222,7 +222,7 @@ def test_a_rebuild_of_the_index_that_was_killed_is_made_up_for(store: Store) -> 
     script = """
 import os, signal, sys
 from bgjob.index import Index
-from bgjob.store import Store
+from bgjob.store.store import Store
 enter, left = Index.enter, [3]
 def limited(*arguments):
     left[0] -= 1

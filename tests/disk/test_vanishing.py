@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bgjob import processes
-from bgjob.api import Jobs, steer
-from bgjob.mcp.toolbox import Caller
+from bgjob.api import Jobs, interact
+from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
-from bgjob.store import Store
+from bgjob.store.store import Store
+from bgjob.system import processes
 from tests.chaos.tools import linux_only, seen, wait_until
 from tests.conftest import Gate
 from tests.contracts.foreign import VERBS, VICTIM, hang, new_home
@@ -70,7 +70,7 @@ def running(jobs: Jobs, gate: Gate) -> Iterator[str]:
 def test_a_running_job_is_looked_at_whatever_became_of_its_directory(
     jobs: Jobs, running: str, home: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steer, "SHIM_PATIENCE_S", 0.1)  # where nobody answers that is the answer
+    monkeypatch.setattr(interact, "SHIM_PATIENCE_S", 0.1)  # where nobody answers that is the answer
     directory = home / "jobs" / running
     if what == UNNAMED:
         (directory / "ctl").unlink()

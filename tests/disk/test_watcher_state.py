@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from bgjob import boot, event_reader, lookout, watcher
-from bgjob.courier import COMPLAINT, POSITION, Courier
-from bgjob.event_log import Cursor, append
-from bgjob.job import Spec
-from bgjob.store import Store
+from bgjob.core.job import Spec
+from bgjob.home import watch_registry
+from bgjob.home.event_log import Cursor, append
+from bgjob.store import event_reader
+from bgjob.store.store import Store
+from bgjob.system import own_argv
+from bgjob.watch import watcher
+from bgjob.watch.hooks import COMPLAINT, POSITION, Courier
 from tests.chaos.tools import PATIENCE_S, wait_until
 from tests.disk.stores import new_spec, write_outcome
 from tests.disk.test_event_log import THINGS
@@ -60,14 +63,14 @@ STATES = {
 def test_a_state_that_cannot_be_read_makes_it_look_once_more(store: Store, state: dict[str, Any]) -> None:
     job_id = printed(store, b"a needle\n", watch=["needle"])
     Path(store.directory(job_id), "watch.json").write_text(json.dumps(state))
-    lookout.enter(store.home, job_id)
+    watch_registry.enter(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
 
 
 def test_a_pattern_that_is_none_is_passed_over(store: Store) -> None:
     job_id = printed(store, b"a needle\n", watch=["(", "needle", "x" * 10_000])
-    lookout.enter(store.home, job_id)
+    watch_registry.enter(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
 
@@ -75,19 +78,19 @@ def test_a_pattern_that_is_none_is_passed_over(store: Store) -> None:
 @pytest.mark.parametrize("thing", THINGS)
 @pytest.mark.parametrize("name", ["x", "1" * 36])
 def test_what_is_no_job_among_the_watches_keeps_nobody(store: Store, thing: str, name: str) -> None:
-    Path(store.home, lookout.WATCHES).mkdir(0o700)
-    path = Path(store.home, lookout.WATCHES, name)
+    Path(store.home, watch_registry.WATCHES).mkdir(0o700)
+    path = Path(store.home, watch_registry.WATCHES, name)
     THINGS[thing](path)
     os.utime(path, (1, 1), follow_symlinks=False)  # nobody has just begun it
     job_id = printed(store, b"a needle\n", watch=["needle"])
-    lookout.enter(store.home, job_id)
+    watch_registry.enter(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
     subprocess.run(
-        [*boot.WATCHER, store.home], check=True, timeout=PATIENCE_S
+        [*own_argv.WATCHER, store.home], check=True, timeout=PATIENCE_S
     )  # it ends: nothing is left to do
     assert not Path(store.home, "watcher-error.txt").exists()
-    assert lookout.entered(store.home) == []
+    assert watch_registry.entered(store.home) == []
 
 
 def hand_over(store: Store) -> None:
@@ -139,8 +142,8 @@ ENTRIES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_an_environment_that_cannot_be_read_is_none(store: Store, hooked: str, out: Path, entry: str) -> None:
     """And not that of the process which hands over."""
-    Path(store.home, lookout.WATCHES).mkdir(0o700)
-    ENTRIES[entry](Path(lookout.entry(store.home, hooked)))
+    Path(store.home, watch_registry.WATCHES).mkdir(0o700)
+    ENTRIES[entry](Path(watch_registry.entry(store.home, hooked)))
     hand_over(store)
     assert out.read_text().split() == ["started", "ended"]
 

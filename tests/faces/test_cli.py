@@ -14,7 +14,7 @@ import pytest
 
 from bgjob import __version__
 from bgjob.api import Jobs
-from bgjob.job import TimedOut
+from bgjob.core.job import TimedOut
 from tests.conftest import Gate, StartServer, end_all_jobs
 from tests.disk.stores import job_with
 from tests.faces.command_line import BGJOB, Cli, Ended, assert_one_line_of_error

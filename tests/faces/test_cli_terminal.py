@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import wcwidth  # type: ignore[import-untyped, unused-ignore]
 
-from bgjob import event_log
+from bgjob.home import event_log
 from tests.conftest import end_all_jobs
 from tests.disk.stores import job_with
 from tests.faces.command_line import BGJOB, Cli, Ended

@@ -19,7 +19,7 @@ from mcp_types import CallToolResult
 from bgjob.api import Happened, Jobs, News
 from bgjob.cli import _event_row
 from bgjob.mcp.news import telling
-from bgjob.mcp.toolbox import Caller
+from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer
@@ -254,8 +254,8 @@ class TestTheTool:
         assert [event["kind"] for event in found] == ["ended"]
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:
-        from bgjob import event_log
-        from bgjob.mcp.answers import Told
+        from bgjob.home import event_log
+        from bgjob.mcp.results import Told
 
         job = jobs.execute("cat", name="n")
         event_log.append(jobs._store.events, "something_new", job.id, colour="blue", depth=3)

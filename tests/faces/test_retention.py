@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Look
-from bgjob.store import Store
+from bgjob.store.store import Store
 from tests.conftest import Server, StartServer, ToolError
 from tests.disk.stores import ended_job
 from tests.disk.stores import listed as listed_in

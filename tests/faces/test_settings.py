@@ -13,7 +13,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Look
-from bgjob.config import SETTINGS
+from bgjob.core.config import SETTINGS
 from tests.conftest import Server, StartServer, ToolError, end_all_jobs
 from tests.faces.raw_client import SERVE
 

@@ -13,9 +13,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from bgjob.errors import BgjobError
+from bgjob.core.errors import BgjobError
+from bgjob.mcp.registry import Toolbox
 from bgjob.mcp.stdio import parsed
-from bgjob.mcp.toolbox import Toolbox
 
 READS = ToolAnnotations(read_only_hint=True)
 

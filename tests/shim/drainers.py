@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 from typing import Literal
 
-from bgjob import processes, queue_dir
+from bgjob.home import queue_dir
+from bgjob.system import processes
 from tests.chaos.tools import every_pid, seen, wait_until
 from tests.shim.shims import wait_until_gone
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bgjob import control, processes
 from bgjob.api import Jobs
-from bgjob.control import Line
+from bgjob.link import control
+from bgjob.link.control import Line
+from bgjob.system import processes
 
 PATIENCE_S = 20.0
 

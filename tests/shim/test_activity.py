@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import activity as activity_module
-from bgjob import processes
-from bgjob.activity import Activity, Listening, activity, listening_ports, port_holder
 from bgjob.api import Jobs
+from bgjob.api import activity as activity_module
+from bgjob.api.activity import Activity, Listening, activity, listening_ports, port_holder
+from bgjob.system import processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import cgroup, jobdir, processes
 from bgjob.api import Jobs, Look, Typed
-from bgjob.job import NeverStarted
+from bgjob.core.job import NeverStarted
+from bgjob.home import jobdir
+from bgjob.system import cgroup, processes
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate
 from tests.shim.shims import directory, settable_signals, shim_pid

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import control
-from bgjob.control import ANSWER_MAX_BYTES, Line, NoShim
+from bgjob.link import control
+from bgjob.link.control import ANSWER_MAX_BYTES, Line, NoShim
 from tests.chaos.tools import linux_only
 
 BUFFERED_BYTES = 8 << 20  # far more than the kernel holds between two ends

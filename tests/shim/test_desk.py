@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes
 from bgjob.api import Jobs, Look
-from bgjob.job import Exited
-from bgjob.shim.desk import MOST_IDLE
+from bgjob.core.job import Exited
+from bgjob.shim.control_server import MOST_IDLE
+from bgjob.system import processes
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate
 from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir, queue_dir
 from bgjob.api import Conditions, Jobs, open_jobs
-from bgjob.job import Exited
-from bgjob.shim.drain import Drainer
-from bgjob.store import Store
+from bgjob.core.job import Exited
+from bgjob.home import jobdir, queue_dir
+from bgjob.shim.dispatcher import Drainer
+from bgjob.store.store import Store
 from tests.chaos.tools import linux_only, needs, wait_until
 from tests.conftest import Gate
 from tests.shim.drainers import DRAINER, KEEPER, named, the
@@ -111,8 +111,8 @@ def test_one_that_becomes_visible_while_it_is_looked_at_is_not_taken_for_started
 SUBMITTED = 1000
 SUBMIT = """
 import os, sys, time, uuid
-from bgjob.job import Spec
-from bgjob.store import Store
+from bgjob.core.job import Spec
+from bgjob.store.store import Store
 store = Store(sys.argv[1])
 queue = {"after": [], "after_policy": "success", "not_before": 1e11, "max_jobs": 1, "group_slots": None}
 for _ in range(int(sys.argv[2])):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.log_format import STDOUT
-from bgjob.log_writer import LogWriter
+from bgjob.home.log_format import STDOUT
+from bgjob.home.log_writer import LogWriter
 from bgjob.shim import pump
 from bgjob.shim.loop import Loop
 from bgjob.shim.pump import Pump

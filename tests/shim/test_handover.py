@@ -12,9 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bgjob import processes, spawn
 from bgjob.api import Conditions, Jobs, open_jobs
-from bgjob.job import Exited
+from bgjob.core.job import Exited
+from bgjob.link import spawn
+from bgjob.system import processes
 from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
 from tests.shim.drainers import is_of
 from tests.shim.shims import PATIENCE_S, ask, directory, wait_until_gone

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import jobdir
 from bgjob.api import Jobs, Look
-from bgjob.job import Exited, Running
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
-from bgjob.log_writer import LogWriter
+from bgjob.core.job import Exited, Running
+from bgjob.home import jobdir
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import LogReader
 from bgjob.shim.loop import Loop
 from bgjob.shim.pump import Pump
 from tests.conftest import Gate
@@ -34,7 +34,7 @@ def test_all_bytes_of_a_job_that_ends_at_once_are_there_when_its_outcome_is(jobs
 
 
 def ask_for_the_end(jobs: Jobs, job_id: str) -> None:
-    from bgjob.control import NoShim
+    from bgjob.link.control import NoShim
 
     try:
         assert ask(jobs, job_id, op="wait")["outcome"] is not None

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import boot, spawn
 from bgjob.api import Jobs, Typed, open_jobs
-from bgjob.job import Exited
+from bgjob.core.job import Exited
+from bgjob.link import spawn
+from bgjob.system import own_argv
 from tests.conftest import Gate
 
 WITHOUT = (
@@ -21,7 +22,9 @@ WITHOUT = (
 
 @pytest.fixture
 def jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
-    monkeypatch.setattr(spawn, "SHIM", [*boot.SHIM[:5], WITHOUT + boot.SHIM_CODE, boot.PACKAGE_ROOT])
+    monkeypatch.setattr(
+        spawn, "SHIM", [*own_argv.SHIM[:5], WITHOUT + own_argv.SHIM_CODE, own_argv.PACKAGE_ROOT]
+    )
     monkeypatch.delattr(os, "memfd_create")
     with contextlib.closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
         yield jobs

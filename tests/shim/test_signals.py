@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes
 from bgjob.api import Jobs, Look
-from bgjob.job import Exited, Killed
+from bgjob.core.job import Exited, Killed
+from bgjob.system import processes
 from tests.conftest import Gate
 from tests.shim.shims import (
     Caller,

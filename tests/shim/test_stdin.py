@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bgjob.api import Jobs, Look
-from bgjob.job import Exited
+from bgjob.core.job import Exited
 from tests.conftest import Gate
 from tests.shim.shims import Caller, ask, directory, is_alive_and_well
 

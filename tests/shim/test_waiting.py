@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes, waiting
 from bgjob.api import Jobs
-from bgjob.waiting import Input, Wait, input_at, input_of, waits_for_input
+from bgjob.system import processes, stdin_wait
+from bgjob.system.stdin_wait import Input, Wait, input_at, input_of, waits_for_input
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 
@@ -365,7 +365,7 @@ def test_a_reader_that_did_not_start_the_job_knows_it_too(jobs: Jobs) -> None:
 @pytest.fixture
 def without_syscall(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a stranger under Yama: only wait channels and descriptors can be seen."""
-    monkeypatch.setattr(waiting, "_calls", lambda: None)
+    monkeypatch.setattr(stdin_wait, "_calls", lambda: None)
 
 
 @pytest.mark.usefixtures("without_syscall")
@@ -400,7 +400,7 @@ def test_by_wait_channel_alone_other_waits_are_told_apart(
 
 UNPRIVILEGED = """
 import ctypes, json, os, subprocess, sys, time
-from bgjob.waiting import input_at, waits_for_input
+from bgjob.system.stdin_wait import input_at, waits_for_input
 PR_SET_DUMPABLE = 4
 libc = ctypes.CDLL(None)
 if os.getuid() == 0:
@@ -435,14 +435,3 @@ def test_an_ordinary_user_is_told_about_its_own_processes_and_unknown_about_secr
     uid, answers = json.loads(answer.stdout)
     assert uid != 0
     assert answers == {"read": "yes", "select": "yes", "sleep": "no", "secretive": "unknown"}
-
-
-def test_it_is_light_enough_for_the_shim_to_import() -> None:
-    heavy = "import bgjob.waiting, sys; print(sorted({'dataclasses', 'inspect', 'typing', 'asyncio'} & {*sys.modules}))"
-    package_root = str(Path(waiting.__file__).parents[1])
-    answer = subprocess.run(
-        [PYTHON, "-ISE", "-c", f"import sys; sys.path.append({package_root!r}); {heavy}"],
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    assert answer.stdout == b"[]\n"

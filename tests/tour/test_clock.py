@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob import jobdir
-from bgjob.api.silence import likely_idle_s
-from bgjob.retention import clean
-from bgjob.store import Store
+from bgjob.api.idle import likely_idle_s
+from bgjob.home import jobdir
+from bgjob.store.retention import clean
+from bgjob.store.store import Store
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, end_all_jobs
 from tests.disk.stores import ended_job, listed

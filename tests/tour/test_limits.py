@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from bgjob import cgroup, event_log, event_reader, processes, sweep
 from bgjob.api import Jobs, Look
-from bgjob.errors import InvalidArgument
-from bgjob.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.job import Exited, Killed, OverLimit, TimedOut, cause_word, status_word
+from bgjob.home import event_log
+from bgjob.link import sweep
+from bgjob.store import event_reader
+from bgjob.system import cgroup, processes
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import kill_both, shim_pid, wait_until_gone

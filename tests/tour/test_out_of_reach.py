@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import cgroup, processes, spawn, sweep
 from bgjob.api import Jobs, Look, Typed, open_jobs
-from bgjob.job import Exited, Lost, Running, TimedOut
-from bgjob.records import read_groups
+from bgjob.core.job import Exited, Lost, Running, TimedOut
+from bgjob.link import spawn, sweep
+from bgjob.store.records import read_groups
+from bgjob.system import cgroup, processes
 from tests.chaos.tools import linux_only, wait_until
 from tests.conftest import Gate
 from tests.shim.shims import ask, directory, guard_pid, kill_both, shim_pid, stopped, wait_until_gone

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import cgroup, queue_dir, sweep
 from bgjob.api import Conditions, Jobs, open_jobs
-from bgjob.errors import InvalidArgument, JobLimitReached, JobNotFound
-from bgjob.job import Exited, Killed, Lost, NeverStarted, Queued, Running, State
+from bgjob.core.errors import InvalidArgument, JobLimitReached, JobNotFound
+from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running, State
+from bgjob.home import queue_dir
+from bgjob.link import sweep
+from bgjob.system import cgroup
 from tests.chaos.tools import every_pid, linux_only, seen, wait_until
 from tests.conftest import Gate, StartServer, ToolError
 from tests.disk.stores import forget_measure

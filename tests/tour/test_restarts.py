@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import event_log, event_reader
 from bgjob.api import Jobs, Look, Typed
-from bgjob.errors import InvalidArgument
-from bgjob.job import Exited, Killed, OverLimit, TimedOut
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.job import Exited, Killed, OverLimit, TimedOut
+from bgjob.home import event_log
+from bgjob.store import event_reader
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server
 from tests.shim.shims import guard_pid, shim_pid, wait_until_gone

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Look
-from bgjob.job import Exited
+from bgjob.core.job import Exited
 from tests.conftest import Gate, Server, StartServer, ToolError
 from tests.shim.shims import settable_signals
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes
 from bgjob.api import Look
+from bgjob.system import processes
 from tests.chaos.tools import seen, wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import processes, sweep
 from bgjob.api import Jobs, Look, Typed
-from bgjob.control import Line
-from bgjob.job import Exited, Killed, Lost, TimedOut
-from bgjob.records import read_state
+from bgjob.core.job import Exited, Killed, Lost, TimedOut
+from bgjob.link import sweep
+from bgjob.link.control import Line
+from bgjob.store.records import read_state
+from bgjob.system import processes
 from tests.conftest import Gate, Server, StartServer
 from tests.shim.shims import guard_pid, kill_both, shim_pid, stopped, wait_until_gone
 

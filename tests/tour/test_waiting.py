@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bgjob import sweep
-from bgjob.api import Cancellation, Conditions, Jobs, look
+from bgjob.api import Cancellation, Conditions, Jobs, status
+from bgjob.link import sweep
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
 from tests.shim.shims import kill_both, stopped
@@ -119,7 +119,7 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells that the job waits before its shim has taken in what it asked."""
-    monkeypatch.setattr(look, "SHIM_PATIENCE_S", 30.0)
+    monkeypatch.setattr(status, "SHIM_PATIENCE_S", 30.0)
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
     prompts: list[str | None] = []

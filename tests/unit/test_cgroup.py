@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import cgroup
-from bgjob.cgroup import CPU, MEMORY, PROCESSES, Group, made, remove_left, tops_of
+from bgjob.system import cgroup
+from bgjob.system.cgroup import CPU, MEMORY, PROCESSES, Group, made, remove_left, tops_of
 
 VERSION_1 = """\
 30 23 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bgjob.cleaner import REACH_LINES, WIDTH, clean, first_hidden, without_hidden
+from bgjob.output.cleaner import REACH_LINES, WIDTH, clean, first_hidden, without_hidden
 
 ESCAPES = {
     "ls colours": ("\x1b[0m\x1b[01;34msrc\x1b[0m  \x1b[01;32mrun.sh\x1b[0m\n", "src  run.sh\n"),

@@ -3,7 +3,7 @@
 import pytest
 
 from bgjob.cli.outcome import end, last_words, result
-from bgjob.job import (
+from bgjob.core.job import (
     Exited,
     Job,
     Killed,

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from bgjob.config import (
+from bgjob.core.config import (
     SETTINGS,
     Settings,
     for_jobs,
@@ -12,7 +12,7 @@ from bgjob.config import (
     settings_from,
     unknown_settings,
 )
-from bgjob.errors import BadSetting
+from bgjob.core.errors import BadSetting
 
 VALUES = [
     ("MCP_BG_MAX_JOBS", "1", 1),

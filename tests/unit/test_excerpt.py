@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bgjob import excerpt
-from bgjob.errors import InvalidArgument
-from bgjob.excerpt import Excerpt, Window
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_reader import LogReader
+from bgjob.core.errors import InvalidArgument
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output import excerpt
+from bgjob.output.excerpt import Excerpt, Window
+from bgjob.output.log_reader import LogReader
 from tests.disk.logs import STREAMS, PipedLog, joined
 
 NOTE = re.compile(

@@ -4,8 +4,8 @@ import curses
 
 import pytest
 
-from bgjob.errors import InvalidArgument
-from bgjob.keys import KEY_NAMES, keys_to_bytes
+from bgjob.core.errors import InvalidArgument
+from bgjob.terminal.keys import KEY_NAMES, keys_to_bytes
 
 XTERM = {
     "enter": b"\r",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bgjob.output_text import (
+from bgjob.output.text import (
     Dropped,
     LeftOut,
     head_cut,

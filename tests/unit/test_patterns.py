@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bgjob.errors import InvalidArgument
-from bgjob.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
 
 TEXT = "one two\nthree four\r\n\nÄrger 5 (a+b)\n".encode()
 
@@ -186,5 +186,5 @@ def test_a_pattern_that_python_would_never_finish_is_done_at_once(pattern: str) 
 
 
 def test_the_engine_is_loaded_only_when_a_pattern_is_made() -> None:
-    check = "import bgjob.patterns, bgjob.log_search, sys; sys.exit('re2' in sys.modules)"
+    check = "import bgjob.core.patterns, bgjob.output.log_search, sys; sys.exit('re2' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)

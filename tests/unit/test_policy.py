@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bgjob.config import settings_from
-from bgjob.patterns import WholePattern, compile_whole
-from bgjob.policy import broken_rule
+from bgjob.core.config import settings_from
+from bgjob.core.patterns import WholePattern, compile_whole
+from bgjob.core.policy import broken_rule
 
 ECHO = [compile_whole(r"^echo( |$)")]
 

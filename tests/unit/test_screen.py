@@ -18,12 +18,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wcwidth import wcwidth
 
-from bgjob import terminal
-from bgjob.canvas import Screen
-from bgjob.keys import keys_to_bytes
-from bgjob.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
-from bgjob.terminal import Terminal
-from bgjob.terminal_size import MOST_COLS, MOST_ROWS
+from bgjob.terminal import emulator
+from bgjob.terminal.emulator import Terminal
+from bgjob.terminal.keys import keys_to_bytes
+from bgjob.terminal.page import Screen
+from bgjob.terminal.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
+from bgjob.terminal.size import MOST_COLS, MOST_ROWS
 
 ROWS, COLUMNS = 24, 80
 CLEAR = b"\x1b[H\x1b[2J"
@@ -339,7 +339,7 @@ def test_the_title_is_the_last_one_given() -> None:
 
 
 def test_a_title_is_of_bounded_length() -> None:
-    assert len(render([b"\x1b]2;" + b"x" * 100_000 + b"\x07"], 5, 10).title) == terminal.LONGEST_TITLE
+    assert len(render([b"\x1b]2;" + b"x" * 100_000 + b"\x07"], 5, 10).title) == emulator.LONGEST_TITLE
 
 
 def test_each_page_keeps_its_own_cursor() -> None:
@@ -551,7 +551,7 @@ def test_nothing_a_job_prints_breaks_the_screen(
 def test_no_sequence_makes_pyte_raise(pieces: list[bytes]) -> None:
     """The guard against it is for what we do not know yet."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_PYTE_FAULTS", ())
+        patch.setattr(emulator, "_PYTE_FAULTS", ())
         shown = Terminal(5, 10)
         for piece in pieces:
             shown.feed(piece)

@@ -1,8 +1,9 @@
 import pytest
 
-from bgjob import queue_dir, terms
-from bgjob.errors import InvalidArgument
-from bgjob.terms import LIMIT_TERMS, checked, limits_of, limits_shown
+from bgjob.core import options
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.options import LIMIT_TERMS, checked, limits_of, limits_shown
+from bgjob.home import queue_dir
 
 GOOD = [
     ("memory", "2GB", "memory_bytes", 2 << 30),
@@ -55,6 +56,6 @@ def test_limits_are_shown_under_the_names_they_were_given() -> None:
 
 def test_the_queue_has_room_for_every_priority() -> None:
     """The shim's side cannot import the terms: it keeps the number too."""
-    assert queue_dir.MOST_PRIORITY == terms.MOST_PRIORITY
-    for priority in (-terms.MOST_PRIORITY, 0, terms.MOST_PRIORITY):
+    assert queue_dir.MOST_PRIORITY == options.MOST_PRIORITY
+    for priority in (-options.MOST_PRIORITY, 0, options.MOST_PRIORITY):
         assert queue_dir.priority_of(queue_dir.entry_for("x" * 36, priority, 1)) == priority

@@ -9,7 +9,7 @@ import wcwidth  # type: ignore[import-untyped, unused-ignore]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bgjob.tty_text import RESET, TtyText, cut, one_line, width
+from bgjob.output.tty_text import RESET, TtyText, cut, one_line, width
 from tests.faces.escapes import ESCAPES, as_text
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")

@@ -3,8 +3,13 @@
 import os
 from collections.abc import Mapping
 
-from bgjob import terms
-from bgjob.api.answers import (
+from bgjob.api.conditions import Conditions
+from bgjob.api.events import Telling
+from bgjob.api.execute import Executing, IfRunning
+from bgjob.api.interact import Typed
+from bgjob.api.news import News
+from bgjob.api.output import Shown, View
+from bgjob.api.results import (
     Chunk,
     Found,
     Happened,
@@ -20,19 +25,14 @@ from bgjob.api.answers import (
     Ran,
     Waited,
 )
-from bgjob.api.events import Telling
-from bgjob.api.news import News
-from bgjob.api.read import Shown, View
-from bgjob.api.run import Executing, IfRunning
 from bgjob.api.search import Searching
 from bgjob.api.start import absolute
-from bgjob.api.steer import Typed
 from bgjob.api.wait import Cancellation, Mode
-from bgjob.api.watch import Conditions
-from bgjob.config import settings_from, unknown_settings
-from bgjob.errors import BadSetting, InvalidArgument
-from bgjob.spawn import Spawner
-from bgjob.store import Store
+from bgjob.core import options
+from bgjob.core.config import settings_from, unknown_settings
+from bgjob.core.errors import BadSetting, InvalidArgument
+from bgjob.link.spawn import Spawner
+from bgjob.store.store import Store
 
 __all__ = [
     "Cancellation",
@@ -89,7 +89,7 @@ def _warn_of(problems: list[str]) -> None:
 
 def _check_limits(limits: Mapping[str, str]) -> None:
     try:
-        terms.checked(limits, terms.LIMIT_TERMS)
+        options.checked(limits, options.LIMIT_TERMS)
     except InvalidArgument as problem:
         text = ",".join(f"{name}={value}" for name, value in limits.items())
         raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None

@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from bgjob import event_log, event_reader, lookout
-from bgjob.api.answers import Happened, Happenings
-from bgjob.api.look import Looking
 from bgjob.api.news import News
-from bgjob.api.read import BYTES_PER_TOKEN
+from bgjob.api.output import BYTES_PER_TOKEN
+from bgjob.api.results import Happened, Happenings
+from bgjob.api.status import Looking
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
-from bgjob.errors import InvalidArgument, JobNotFound, StoreUnusable
-from bgjob.event_log import Cursor
-from bgjob.event_reader import Line
-from bgjob.history import History
-from bgjob.job import signal_name
-from bgjob.notices import Notices
-from bgjob.output_text import plain_line
+from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
+from bgjob.core.job import signal_name
+from bgjob.home import event_log, watch_registry
+from bgjob.home.event_log import Cursor
+from bgjob.output.text import plain_line
+from bgjob.store import event_reader
+from bgjob.store.event_reader import Line
+from bgjob.store.reconcile import History
+from bgjob.system.inotify import Notices
 
 DEFAULT_TOKENS = 1500
 MOST_JOBS = 100
@@ -80,11 +81,11 @@ class Telling(Looking):
         """What nobody has told is told; what nobody has looked at is looked at."""
         home = self._store.home
         self._store.check_there()
-        if lookout.entered(home) and not lookout.is_kept(home):
-            from bgjob import watcher  # most reads do not need it
+        if watch_registry.entered(home) and not watch_registry.is_kept(home):
+            from bgjob.watch import watcher  # most reads do not need it
 
             watcher.sweep(self._store, time.monotonic() + CATCH_UP_S)
-            lookout.ensure_watcher(home, self._environment)
+            watch_registry.ensure_watcher(home, self._environment)
         self._history.reconcile(job_ids)
 
     @contextlib.contextmanager

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from bgjob.api.door import Door
-from bgjob.errors import InvalidArgument, JobNotFound
-from bgjob.job import JOB_ID, Job, Running
+from bgjob.api.context import Door
+from bgjob.core.errors import InvalidArgument, JobNotFound
+from bgjob.core.job import JOB_ID, Job, Running
 
 UNMISTAKABLE_CHARACTERS = 8  # of an id: as many as a list of jobs shows
 STEERING_CHARACTERS = 3

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bgjob import sweep
-from bgjob.api.answers import Kill
 from bgjob.api.queue import Queueing
-from bgjob.control import Line, NoShim
-from bgjob.errors import InvalidArgument, JobNotFound, NotSteerable
-from bgjob.job import Job, Killed, Lost, Running
-from bgjob.supervisors import Supervisors
+from bgjob.api.results import Kill
+from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
+from bgjob.core.job import Job, Killed, Lost, Running
+from bgjob.link import sweep
+from bgjob.link.control import Line, NoShim
+from bgjob.link.supervisors import Supervisors
 
 SHIM_PATIENCE_S = 10.0
 CONNECT_PATIENCE_S = 3.0

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 
-from bgjob import event_log, event_reader, queue_dir
-from bgjob.event_log import Cursor
-from bgjob.job import Event, signal_name
+from bgjob.core.job import Event, signal_name
+from bgjob.home import event_log, queue_dir
+from bgjob.home.event_log import Cursor
+from bgjob.store import event_reader
 
 MOST_NAMED = 3
 REMEMBERED = 1_000

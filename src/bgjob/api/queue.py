@@ -3,16 +3,17 @@
 import contextlib
 import os
 
-from bgjob import event_log, queue_dir, terms
-from bgjob.api.look import Looking
-from bgjob.errors import InvalidArgument, NotSteerable
-from bgjob.job import Job
+from bgjob.api.status import Looking
+from bgjob.core import options
+from bgjob.core.errors import InvalidArgument, NotSteerable
+from bgjob.core.job import Job
+from bgjob.home import event_log, queue_dir
 
 
 class Queueing(Looking):
     def prioritize(self, job_id: str, priority: int) -> None:
         """Those with a higher priority start first; among equals, the older."""
-        number = terms.checked({"priority": priority})["priority"]
+        number = options.checked({"priority": priority})["priority"]
         self._store.load(job_id)
         if not self._moved(job_id, number):
             raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.")

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from bgjob import log_search
-from bgjob.api.answers import Found, Match
-from bgjob.api.read import STREAMS, Reading
-from bgjob.errors import InvalidArgument, JobNotFound, StoreUnusable
-from bgjob.job import Job
-from bgjob.log_format import STDERR
-from bgjob.output_text import plain_line
-from bgjob.patterns import compile_pattern
+from bgjob.api.output import STREAMS, Reading
+from bgjob.api.results import Found, Match
+from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
+from bgjob.core.job import Job
+from bgjob.core.patterns import compile_pattern
+from bgjob.home.log_format import STDERR
+from bgjob.output import log_search
+from bgjob.output.text import plain_line
 
 PATIENCE_S = 30.0
 

@@ -11,11 +11,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from bgjob import event_log, jobdir, lookout, policy, queue_dir, quota, terms
-from bgjob.api.look import Looking
-from bgjob.cleaner import first_hidden
-from bgjob.config import Settings
-from bgjob.errors import (
+from bgjob.api.status import Looking
+from bgjob.core import options, policy
+from bgjob.core.config import Settings
+from bgjob.core.errors import (
     CannotStart,
     InvalidArgument,
     InvalidCommand,
@@ -24,11 +23,14 @@ from bgjob.errors import (
     NotAllowed,
     WorkingDirectoryGone,
 )
-from bgjob.job import Job, Lost, NeverStarted, Queued, Running, Spec
-from bgjob.patterns import compile_pattern
-from bgjob.records import run_from
-from bgjob.spawn import Handover, packed
-from bgjob.terminal_size import MOST_COLS, MOST_ROWS
+from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
+from bgjob.core.patterns import compile_pattern
+from bgjob.home import event_log, jobdir, queue_dir, watch_registry
+from bgjob.link.spawn import Handover, packed
+from bgjob.output.cleaner import first_hidden
+from bgjob.store import quota
+from bgjob.store.records import run_from
+from bgjob.terminal.size import MOST_COLS, MOST_ROWS
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 DEFAULT_SHELL = "/bin/sh"
@@ -62,18 +64,18 @@ class Options(TypedDict, total=False):
     after: Sequence[str] | None
     watch: Sequence[str] | None
     terms: Mapping[str, object] | None
-    """See bgjob.terms."""
+    """See bgjob.core.options."""
 
 
 class Starting(Looking):
     _queued_at = -math.inf
 
-    def execute(self, command: str, **options: Unpack[Options]) -> Job:
+    def execute(self, command: str, **asked: Unpack[Options]) -> Job:
         """A job that runs; or that has failed already, and says why."""
-        env = options.get("env") or {}
-        self._check_policy(command, options.get("cwd"), env)
-        given = self._terms(options.get("terms"))
-        spec = self._spec(command, given, **options)
+        env = asked.get("env") or {}
+        self._check_policy(command, asked.get("cwd"), env)
+        given = self._terms(asked.get("terms"))
+        spec = self._spec(command, given, **asked)
         environment = {**self._environment, **_checked_environment(env)}
         if self._settings.allowed_commands:
             environment |= policy.NO_SHELL_ESCAPES
@@ -116,30 +118,30 @@ class Starting(Looking):
         if self._settings.max_store_bytes is not None:
             quota.make_room(self._store, self._settings.max_store_bytes)
 
-    def _spec(self, command: str, given: Mapping[str, Any], **options: Unpack[Options]) -> Spec:
-        name, timeout_s = options.get("name"), options.get("timeout_s")
-        rows, cols = options.get("rows", 24), options.get("cols", 80)
+    def _spec(self, command: str, given: Mapping[str, Any], **asked: Unpack[Options]) -> Spec:
+        name, timeout_s = asked.get("name"), asked.get("timeout_s")
+        rows, cols = asked.get("rows", 24), asked.get("cols", 80)
         _check_name(name)
         _check_timeout(timeout_s)
         check_size(rows, cols)
         return Spec(
             id=str(uuid.uuid4()),
             command=command,
-            shell=_shell(options.get("shell")),
-            cwd=_directory(self._settings.working_dir, options.get("cwd")),
+            shell=_shell(asked.get("shell")),
+            cwd=_directory(self._settings.working_dir, asked.get("cwd")),
             created_at=time.time(),
             max_output_bytes=given.get("output", self._settings.max_output_bytes),
             name=name,
             timeout_s=timeout_s if timeout_s is not None else self._settings.job_timeout_s,
-            pty=options.get("pty", False),
+            pty=asked.get("pty", False),
             rows=rows,
             cols=cols,
             restricted=bool(self._settings.allowed_commands),
-            limits=terms.limits_of(given),
+            limits=options.limits_of(given),
             on_output_limit=given.get("on_output", "drop_oldest"),
-            watch=_checked_watch(options.get("watch")),
-            restart=terms.restart_of(given),
-            queue=self._queue(given, options.get("queue", False), options.get("after") or ()),
+            watch=_checked_watch(asked.get("watch")),
+            restart=options.restart_of(given),
+            queue=self._queue(given, asked.get("queue", False), asked.get("after") or ()),
             group=self._checked_group(given.get("group")),
             on_event=self._settings.on_event,
             keep_days=self._settings.keep_days,
@@ -160,7 +162,7 @@ class Starting(Looking):
         }
 
     def _terms(self, given: Mapping[str, object] | None) -> Mapping[str, Any]:
-        return {**terms.checked(self._settings.limits), **terms.checked(given or {})}
+        return {**options.checked(self._settings.limits), **options.checked(given or {})}
 
     def _checked_group(self, group: str | None) -> str | None:
         groups = self._settings.groups
@@ -189,11 +191,11 @@ class Starting(Looking):
             yield
             return
         with contextlib.ExitStack() as undo:
-            lookout.enter(home, spec.id, self._hook_environment(spec.on_event))
-            undo.callback(lookout.strike_out, home, spec.id)
+            watch_registry.enter(home, spec.id, self._hook_environment(spec.on_event))
+            undo.callback(watch_registry.strike_out, home, spec.id)
             yield
             undo.pop_all()
-        lookout.ensure_watcher(home, self._environment)
+        watch_registry.ensure_watcher(home, self._environment)
 
     def _hook_environment(self, command: str | None) -> dict[str, str]:
         """What the command for its events gets of our environment: what any program wants, and what it names itself.

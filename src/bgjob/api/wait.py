@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Self
 
-from bgjob import excerpt
-from bgjob.api.answers import Waited
-from bgjob.api.read import STREAMS, Reading, Shown
-from bgjob.api.watch import Conditions, Watch
-from bgjob.errors import InvalidArgument
-from bgjob.patterns import compile_pattern
+from bgjob.api.conditions import Conditions, Watch
+from bgjob.api.output import STREAMS, Reading, Shown
+from bgjob.api.results import Waited
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.patterns import compile_pattern
+from bgjob.output import excerpt
 
 Mode = Literal["any", "all"]
 Tell = Callable[[float, str], None]

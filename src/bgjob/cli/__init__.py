@@ -16,11 +16,11 @@ from bgjob.cli.parser import parser
 from bgjob.cli.streams import CannotPrint, JobStream, say
 from bgjob.cli.table import table
 from bgjob.cli.words import in_our_words
-from bgjob.errors import BgjobError
-from bgjob.job import Job, Queued, Running, StatusWord
-from bgjob.log_format import STDERR
-from bgjob.terms import LIMIT_TERMS, checked
-from bgjob.tty_text import one_line
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import Job, Queued, Running, StatusWord
+from bgjob.core.options import LIMIT_TERMS, checked
+from bgjob.home.log_format import STDERR
+from bgjob.output.tty_text import one_line
 
 FOLLOW_S = 30.0
 EVENT_TOKENS = 20_000

@@ -1,6 +1,6 @@
 """How a job stands or ended: in a word, in a sentence, as an exit code."""
 
-from bgjob.job import (
+from bgjob.core.job import (
     Ended,
     Job,
     Lost,
@@ -16,7 +16,7 @@ from bgjob.job import (
     signal_number,
     status_word,
 )
-from bgjob.tty_text import one_line
+from bgjob.output.tty_text import one_line
 
 
 def status(job: Job) -> str:

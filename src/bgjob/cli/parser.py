@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from bgjob import __version__
 from bgjob.cli.streams import say
-from bgjob.terms import LIMIT_TERMS
-from bgjob.tty_text import one_line
+from bgjob.core.options import LIMIT_TERMS
+from bgjob.output.tty_text import one_line
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

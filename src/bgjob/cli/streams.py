@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from bgjob.tty_text import TtyText, one_line
+from bgjob.output.tty_text import TtyText, one_line
 
 
 class CannotPrint(Exception):

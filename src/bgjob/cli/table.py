@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from bgjob.cli.outcome import end, status
-from bgjob.job import Job
-from bgjob.tty_text import cut, one_line, width
+from bgjob.core.job import Job
+from bgjob.output.tty_text import cut, one_line, width
 
 HEAD = ("ID", "STATUS", "END", "AGE", "NAME", "COMMAND")
 RIGHT = ("END", "AGE")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bgjob.errors import (
+from bgjob.core.errors import (
     AlreadyRunning,
     BgjobError,
     InvalidArgument,
@@ -13,7 +13,7 @@ from bgjob.errors import (
     StoreFull,
     WorkingDirectoryGone,
 )
-from bgjob.terms import LIMIT_TERMS
+from bgjob.core.options import LIMIT_TERMS
 
 RUNNING = "bgjob ps --status running shows what runs, bgjob kill ends one"
 ADVICE: Mapping[type[BgjobError], str] = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bgjob.api import News
-from bgjob.mcp.toolbox import Annotate
+from bgjob.mcp.registry import Annotate
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
-from bgjob.errors import BgjobError
+from bgjob.core.errors import BgjobError
 from bgjob.mcp import stdio
 from bgjob.mcp.news import telling
 from bgjob.mcp.tools import TOOLS

@@ -6,11 +6,11 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
-from bgjob.job import StatusWord
-from bgjob.mcp.answers import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
+from bgjob.core.job import StatusWord
+from bgjob.core.options import TERMS
+from bgjob.mcp.registry import Caller, Toolbox
+from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
 from bgjob.mcp.schema import UNLISTED
-from bgjob.mcp.toolbox import Caller, Toolbox
-from bgjob.terms import TERMS
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 DOES_ANYTHING = ToolAnnotations(

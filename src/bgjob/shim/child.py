@@ -12,12 +12,13 @@ import signal
 import struct
 import termios
 
-from bgjob import jobdir, processes
+from bgjob.home import jobdir
+from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bgjob.jobdir import Record
-    from bgjob.shim.confined import Bounds
+    from bgjob.home.jobdir import Record
+    from bgjob.shim.limited_child import Bounds
 
 TERMINAL_TYPE = "xterm-256color"
 OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
@@ -86,9 +87,9 @@ def start(
     try:
         os.chdir(spec["cwd"])
         if bounds:
-            from bgjob.shim import confined  # few jobs are
+            from bgjob.shim import limited_child  # few jobs are
 
-            return confined.spawn(arguments, environment, doors.actions(), bounds)
+            return limited_child.spawn(arguments, environment, doors.actions(), bounds)
         return os.posix_spawn(
             arguments[0],
             arguments,

@@ -17,11 +17,12 @@ import signal
 import socket
 import sys
 
-from bgjob import home_dir, processes, queue_dir
-from bgjob.shim import duty
-from bgjob.shim.drain import keep_draining
-from bgjob.shim.estate import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
+from bgjob.home import home_dir, queue_dir
+from bgjob.shim import lifecycle
+from bgjob.shim.dispatcher import keep_draining
 from bgjob.shim.guard import under_guard
+from bgjob.shim.handoff import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
+from bgjob.system import processes
 
 MESSAGE_MAX_BYTES = 1 << 16
 
@@ -91,7 +92,7 @@ def launch(directory: str, descriptors: list[int], close: list[int]) -> None:
     """A queued job, from the drainer. It is in nobody's process tree: the drainer may end, and be ended, before it."""
     if os.fork():
         return
-    duty.never_returning(directory, lambda: _launched(directory, descriptors, close))
+    lifecycle.never_returning(directory, lambda: _launched(directory, descriptors, close))
 
 
 def _launched(directory: str, descriptors: list[int], close: list[int]) -> None:
@@ -99,7 +100,7 @@ def _launched(directory: str, descriptors: list[int], close: list[int]) -> None:
         os.close(fd)
     os.setsid()
     try:
-        umask = duty.umask_in(descriptors[PAPERS])
+        umask = lifecycle.umask_in(descriptors[PAPERS])
     except (ValueError, EOFError, TypeError, IndexError):
         return _end_without_papers(directory)
     will = under_guard(descriptors, lambda legacy: go_on(legacy, umask))
@@ -138,14 +139,14 @@ def spare(requests: socket.socket, take: int, umask: int, will: Will) -> None:
 
 def shim(directory: str, descriptors: list[int], umask: int, will: Will) -> None:
     processes.set_process_name("bgjob-shim")
-    duty.never_returning(directory, lambda: duty.begin(directory, Given(descriptors), umask, will))
+    lifecycle.never_returning(directory, lambda: lifecycle.begin(directory, Given(descriptors), umask, will))
 
 
 def go_on(legacy: Legacy, umask: int) -> None:
     """The guard's hour."""
     processes.set_process_name("bgjob-shim")
     directory = legacy.directory or os.curdir
-    duty.never_returning(directory, lambda: duty.take_over(directory, legacy, umask))
+    lifecycle.never_returning(directory, lambda: lifecycle.take_over(directory, legacy, umask))
 
 
 if __name__ == "__main__":

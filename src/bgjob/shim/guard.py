@@ -18,15 +18,15 @@ from _socket import (  # `socket` wraps them at 160 KB for each guard
     socketpair,
 )
 
-from bgjob import processes
-from bgjob.shim.estate import JOB, MESSAGE_MAX_BYTES, READY, RIGHTS_MAX_BYTES, STARTED, Legacy, Will
+from bgjob.shim.handoff import JOB, MESSAGE_MAX_BYTES, READY, RIGHTS_MAX_BYTES, STARTED, Legacy, Will
+from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
 
-    from bgjob.shim.estate import Heard
+    from bgjob.shim.handoff import Heard
 
 SAID_BY_ALL = (JOB, STARTED)
 

@@ -14,20 +14,21 @@ import os
 import signal
 import time
 
-from bgjob import cgroup, event_log, jobdir, processes
-from bgjob.cgroup import CPU, MEMORY, PROCESSES
-from bgjob.shim.again import OVER_LIMIT, limit_in
-from bgjob.shim.confined import Bounds
-from bgjob.shim.herald import EVENTS
+from bgjob.home import event_log, jobdir
+from bgjob.shim.events import EVENTS
+from bgjob.shim.limited_child import Bounds
+from bgjob.shim.restarts import OVER_LIMIT, limit_in
+from bgjob.system import cgroup, processes
+from bgjob.system.cgroup import CPU, MEMORY, PROCESSES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.cgroup import Group
-    from bgjob.jobdir import Record
+    from bgjob.home.jobdir import Record
     from bgjob.shim.child import Death
     from bgjob.shim.loop import Loop
+    from bgjob.system.cgroup import Group
 
     EndBy = Callable[[str, int, float], None]
 

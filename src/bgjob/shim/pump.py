@@ -8,12 +8,12 @@ import struct
 import termios
 import time
 
-from bgjob.log_format import STDERR, STDOUT
+from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.shim.loop import READABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bgjob.log_writer import LogWriter
+    from bgjob.home.log_writer import LogWriter
     from bgjob.shim.child import Ends
     from bgjob.shim.loop import Action, Loop
 

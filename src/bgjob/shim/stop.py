@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
-from bgjob import processes
+from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bgjob.shim.desk import Visitor
+    from bgjob.shim.control_server import Visitor
     from bgjob.shim.loop import Loop, Timer
 
 STRIKE_AGAIN_S = 0.02

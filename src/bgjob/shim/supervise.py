@@ -8,29 +8,30 @@ import os
 import signal
 import time
 
-from bgjob import jobdir, processes, queue_dir
-from bgjob.layout import HOME
-from bgjob.log_format import STDERR, STDOUT
-from bgjob.log_writer import LogWriter
-from bgjob.shim import child, herald
-from bgjob.shim.again import Restarts, ends_one_run, limit_in
-from bgjob.shim.desk import Desk, Visitor
-from bgjob.shim.feed import Stdin
+from bgjob.home import jobdir, queue_dir
+from bgjob.home.layout import HOME
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_writer import LogWriter
+from bgjob.shim import child, events
+from bgjob.shim.control_server import Desk, Visitor
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
+from bgjob.shim.restarts import Restarts, ends_one_run, limit_in
+from bgjob.shim.stdin import Stdin
 from bgjob.shim.stop import Stop
 from bgjob.shim.upkeep import Upkeep
 from bgjob.shim.waiters import Waiters
-from bgjob.waiting import input_at, input_of, surely_none_waits, waits_for_input
+from bgjob.system import processes
+from bgjob.system.stdin_wait import input_at, input_of, surely_none_waits, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.jobdir import Record
+    from bgjob.home.jobdir import Record
     from bgjob.shim.child import Doors
-    from bgjob.shim.confined import Bounds
-    from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.handoff import Estate, Will
+    from bgjob.shim.limited_child import Bounds
     from bgjob.shim.limits import Limits
     from bgjob.shim.loop import Timer
     from bgjob.shim.waiters import Waiter
@@ -69,8 +70,8 @@ class Supervisor:
         self._pump.add(estate.ends)
         self._waiters = Waiters(self._loop, self._log, self._pump, self.tell_status, self.waits_for_input)
         self.stdin = Stdin(self._loop, estate.ends, will, self.settled_log_end, self._stir)
-        self._question = herald.Question(
-            self._loop, self._is_asking, lambda: herald.tell_input(spec, self._log)
+        self._question = events.Question(
+            self._loop, self._is_asking, lambda: events.tell_input(spec, self._log)
         )
         self._stop = Stop(self._loop)
         self._restarts = Restarts(spec)
@@ -361,7 +362,7 @@ class Supervisor:
             fcntl.flock(slot, fcntl.LOCK_UN)
         queue_dir.kick(HOME)
         self._question.close()
-        herald.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
+        events.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
         self._waiters.on_end()
         self.stdin.end_all("the job has ended")
         try:
@@ -385,7 +386,7 @@ class Supervisor:
         pause_s = self._restarts.note(dead, limit, self._log.end)
         self._pause = Pause(dead, cause, time.monotonic() + pause_s)
         self._pid, self._stop_cause = 0, None
-        herald.tell_restarting(self._spec, self._restarts.count, dead, limit, pause_s)
+        events.tell_restarting(self._spec, self._restarts.count, dead, limit, pause_s)
         self.will.paused(dead.pid, self.started, self._pause.until)
         self.stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
@@ -429,7 +430,7 @@ class Supervisor:
         self._pid = self._started(doors)
         self._pause, self._childless = None, False
         self._restarts.begin(self._log.end)
-        herald.tell_started(self._spec, self._pid)
+        events.tell_started(self._spec, self._pid)
         self.record_run(child.run_record(self._pid, time.time()))
         self.will.started(self._pid, self.started, keep_papers=True)
         self._upkeep.gather_soon()

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 
-from bgjob import cgroup, jobdir, processes
-from bgjob.shim.estate import listen, publish
+from bgjob.home import jobdir
+from bgjob.shim.handoff import listen, publish
+from bgjob.system import cgroup, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.shim.desk import Desk
-    from bgjob.shim.estate import Estate, Will
+    from bgjob.shim.control_server import Desk
+    from bgjob.shim.handoff import Estate, Will
     from bgjob.shim.loop import Loop
 
 PLACE = cgroup.plain_place()  # here: found after a fork, it would cost each shim 100 KB

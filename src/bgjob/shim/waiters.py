@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.log_writer import LogWriter
-    from bgjob.shim.desk import Visitor
+    from bgjob.home.log_writer import LogWriter
+    from bgjob.shim.control_server import Visitor
     from bgjob.shim.loop import Loop
     from bgjob.shim.pump import Pump
 

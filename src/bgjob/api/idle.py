@@ -1,0 +1,46 @@
+"""How long a job has run and been silent, whatever was done to the machine's clock meanwhile."""
+
+import os
+import time
+
+from bgjob.core.job import Job
+from bgjob.system import processes
+
+TICKS_APART_S = 1.0  # the kernel stamps files and processes a tick late, and a step of the clock is no second
+
+
+def ran_s(job: Job) -> float | None:
+    """How long it has run until now; None in the instant before it does."""
+    if job.run is None:
+        return None
+    known_s = _ran_s(job.run.pid)
+    return max(0.0, time.time() - job.run.started_at) if known_s is None else known_s
+
+
+def idle_s(job: Job, written_at: float) -> float:
+    """Since it printed, or else since it began; `written_at` is 0 if it has not printed."""
+    began = job.run.started_at if job.run else job.spec.created_at
+    now, ran_s = time.time(), _ran_s(job.run.pid) if job.run else None
+    by_clock_s = now - (written_at or began)
+    if ran_s is None:
+        return max(0.0, by_clock_s)
+    return likely_idle_s(by_clock_s, clock_set_by_s=now - began - ran_s, ran_s=ran_s)
+
+
+def likely_idle_s(by_clock_s: float, *, clock_set_by_s: float, ran_s: float) -> float:
+    """If the clock was set while it ran, then before its last byte or after: which one fits into the job's life?
+
+    The shorter one if both do, none at all if neither does: a wait for silence must not end early.
+    """
+    possible = (by_clock_s, by_clock_s - clock_set_by_s)
+    likely = [idle for idle in possible if -TICKS_APART_S <= idle <= ran_s + TICKS_APART_S]
+    return min(max(0.0, min(likely, default=0.0)), ran_s)
+
+
+def _ran_s(pid: int) -> float | None:
+    """By the kernel's own clock, which nobody sets; None where it does not tell."""
+    line = processes.read_if_there(f"/proc/{pid}/stat")
+    if not line:
+        return None
+    ticks = int(line.rpartition(b") ")[2].split()[19])  # proc(5) calls it field 22, starttime
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))

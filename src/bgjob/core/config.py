@@ -1,0 +1,396 @@
+"""The settings: one table feeds the code, the docs and the tests.
+
+A value we do not accept is an error that names it. An unknown MCP_BG_ name is told and passed over: it may be of a
+newer version, which must not stop an older server; but what reads almost as the allow-list is an error too, for
+without one everything may run. An empty value counts as unset, as in the reference.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import TypeVar
+
+from bgjob.core.errors import BadSetting, InvalidArgument
+from bgjob.core.patterns import WholePattern, compile_whole
+
+Number = TypeVar("Number", int, float)
+
+PREFIX = "MCP_BG_"
+ALLOW_LIST = "MCP_BG_ALLOWED_COMMANDS"
+KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
+DAY_S = 86_400
+TEN_YEARS_S = 10 * 365 * DAY_S
+
+
+@dataclass(frozen=True)
+class Settings:
+    max_jobs: int
+    max_output_bytes: int
+    job_timeout_s: float | None
+    cleanup_interval_s: float
+    working_dir: str
+    allowed_commands: tuple[WholePattern, ...]
+    max_response_bytes: int
+    keep_days: float
+    keep_jobs: int
+    max_wait_s: float
+    limits: Mapping[str, str]
+    groups: Mapping[str, int]
+    max_store_bytes: int | None
+    news: bool
+    on_event: str | None
+    hidden_variables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    variable: str
+    field: str
+    default: str
+    parse: Callable[[str], object]
+    """The text's value, or ValueError; its message, where it has one, says more than `accepted`."""
+    accepted: str
+    meaning: str
+
+
+def settings_from(environ: Mapping[str, str]) -> Settings:
+    for variable in _unknown(environ):
+        _check_no_allow_list(variable, environ[variable])
+    values = {row.field: _value(row, environ.get(row.variable) or row.default) for row in SETTINGS}
+    return Settings(**values)  # type: ignore[arg-type]  # a test holds the table to the fields
+
+
+def unknown_settings(environ: Mapping[str, str]) -> list[str]:
+    """A sentence about each setting that this version does not know."""
+    return [
+        f"{_printable(name)} is not a setting of this version of bgjob: it has no effect ({_advice(name)})"
+        for name in _unknown(environ)
+    ]
+
+
+def own_variables(environ: Mapping[str, str]) -> frozenset[str]:
+    """The server's own settings in this environment, which a job must not inherit."""
+    return frozenset(name for name in environ if name.startswith(PREFIX))
+
+
+def for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """What of this environment a job inherits."""
+    own = own_variables(environ)
+    is_hidden = re.compile("|".join(map(translate, settings.hidden_variables)) or r"(?!)").match
+    return {name: value for name, value in environ.items() if name not in own and not is_hidden(name)}
+
+
+def settings_as_markdown() -> str:
+    """The table of settings as the README shows it."""
+    rows = [(f"`{row.variable}`", _as_code(row.default), row.accepted, row.meaning) for row in SETTINGS]
+    head = [("environment variable", "default", "accepted", "meaning"), ("---",) * 4]
+    return "".join(f"| {' | '.join(_as_cell(text) for text in row)} |\n" for row in [*head, *rows])
+
+
+def _as_code(default: str) -> str:
+    return f"`{default}`" if default else "(empty)"
+
+
+def _as_cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _value(row: Setting, text: str) -> object:
+    try:
+        return row.parse(text)
+    except ValueError as problem:
+        raise BadSetting(row.variable, text, "; ".join(filter(None, (row.accepted, str(problem))))) from None
+
+
+def _unknown(environ: Mapping[str, str]) -> list[str]:
+    known = {row.variable for row in SETTINGS}
+    return sorted(name for name in own_variables(environ) - known if environ[name])
+
+
+def _check_no_allow_list(variable: str, value: str) -> None:
+    if _closest(variable.upper(), [ALLOW_LIST], alike=0.85):
+        raise BadSetting(_printable(variable), value, f"a known name ({_advice(variable)})")
+
+
+def _advice(variable: str) -> str:
+    known = [row.variable for row in SETTINGS]
+    close = _closest(variable.upper(), known)
+    return f"did you mean {close}?" if close else f"known are {', '.join(known)}"
+
+
+def _closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
+    from difflib import get_close_matches  # only a typo pays for it
+
+    names = [name.removeprefix(PREFIX) for name in known]
+    close = get_close_matches(variable.removeprefix(PREFIX), names, n=1, cutoff=alike)
+    return f"{PREFIX}{close[0]}" if close else None
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else repr(name)
+
+
+# Only ASCII digits, and few enough that nothing overflows: no sign, exponent, underscore, nan or inf.
+# White space around a number is let through, as in the reference.
+_WHOLE = re.compile(r"\s*([0-9]{1,15})\s*", re.ASCII)
+_DECIMAL = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
+_SIZE = re.compile(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
+_UNIT_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    return lambda text: _within(low, int(_matched(_WHOLE, text)[1]), high)
+
+
+def _size(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number, unit = _matched(_SIZE, text).groups(default="")
+        return _within(low, int(number) * _UNIT_BYTES[unit.upper()], high)
+
+    return parse
+
+
+def parse_size(text: str) -> int:
+    """Bytes, of a text such as 10MB; ValueError for one that is no size."""
+    return _size(KIB, 1024 * TIB)(text)
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    """name=value, with commas between them."""
+    pairs = [piece.partition("=") for piece in text.split(",")] if text else []
+    if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
+        raise ValueError("write name=value, with commas between")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _switch(text: str) -> bool:
+    words = {"on": True, "off": False}
+    if text.strip().lower() not in words:
+        raise ValueError
+    return words[text.strip().lower()]
+
+
+def _command(text: str) -> str | None:
+    if text and (not text.strip() or "\0" in text):
+        raise ValueError
+    return text or None
+
+
+def _globs(text: str) -> tuple[str, ...]:
+    globs = tuple(filter(None, (piece.strip() for piece in text.split(","))))
+    if not globs or any(set("= \t\n\0") & set(glob) for glob in globs):
+        raise ValueError
+    return () if globs == ("none",) else globs
+
+
+def _groups(text: str) -> Mapping[str, int]:
+    return {name: _whole(1, 1000)(value) for name, value in _pairs(text).items()}
+
+
+def _seconds(high: int) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        if not (value := float(_matched(_DECIMAL, text)[1])):
+            raise ValueError
+        return _within(0, value, high)
+
+    return parse
+
+
+def _days(high: int) -> Callable[[str], float]:
+    return lambda text: _within(0, float(_matched(_DECIMAL, text)[1]), high)
+
+
+def _or_none(parse: Callable[[str], float]) -> Callable[[str], float | None]:
+    return lambda text: None if text.strip().lower() == "none" else parse(text)
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    if found := pattern.fullmatch(text):
+        return found
+    raise ValueError
+
+
+def _within(low: int, value: Number, high: int) -> Number:
+    if low <= value <= high:
+        return value
+    raise ValueError
+
+
+def _path(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError
+    return text
+
+
+def _patterns(text: str) -> tuple[WholePattern, ...]:
+    pieces = [piece for piece in text.split(",") if piece.strip()]
+    if not pieces:
+        raise ValueError("this value holds no pattern; leave it empty to allow every command")
+    return tuple(_pattern(piece.lstrip()) for piece in pieces)
+
+
+def _pattern(piece: str) -> WholePattern:
+    try:
+        _check_braces(piece)
+        return compile_whole(_with_word_end(piece))
+    except InvalidArgument as problem:
+        raise ValueError(
+            rf"{problem} Every comma separates two patterns: for a comma inside one write \x2c, and for a{{1,2}} "
+            "write aa?"
+        ) from None
+
+
+_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+
+
+def _check_braces(piece: str) -> None:
+    """RE2 takes the `a{1` that a split `a{1,2}` leaves for plain text; the author did not mean that."""
+    outside = _ESCAPE_OR_CLASS.sub("", piece)
+    if outside.count("{") != outside.count("}"):
+        raise InvalidArgument(
+            rf"pattern {piece!r} is not valid: unbalanced brace (a literal one is written \{{ or \}})."
+        )
+
+
+def _with_word_end(piece: str) -> str:
+    """The reference strips patterns, so `^git ` matches `git` but also `github`: we keep the first only."""
+    bare = piece.rstrip()
+    return piece if bare == piece or bare.endswith("\\") else rf"{bare}(?:\s|$)"
+
+
+_SIZE_UNITS = "plain or with a unit (B, K, KB, KiB, M, MB, MiB, G, GB, GiB; 1 KB = 1024 bytes)"
+
+SETTINGS = (
+    Setting(
+        "MCP_BG_MAX_JOBS",
+        "max_jobs",
+        "10",
+        _whole(1, 1000),
+        "a whole number from 1 to 1000",
+        "how many jobs may run at once",
+    ),
+    Setting(
+        "MCP_BG_MAX_OUTPUT_SIZE",
+        "max_output_bytes",
+        "10MB",
+        _size(KIB, TIB),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 1024GB",
+        "how much output is kept per job",
+    ),
+    Setting(
+        "MCP_BG_JOB_TIMEOUT",
+        "job_timeout_s",
+        "none",
+        _or_none(_seconds(TEN_YEARS_S)),
+        "seconds, more than 0 and at most 315360000 (10 years), or none",
+        "after how long a job is stopped",
+    ),
+    Setting(
+        "MCP_BG_CLEANUP_INTERVAL",
+        "cleanup_interval_s",
+        "300",
+        _seconds(DAY_S),
+        "seconds, more than 0 and at most 86400 (a day)",
+        "how often ended jobs are cleaned up, by whoever starts a job",
+    ),
+    Setting(
+        "MCP_BG_WORKING_DIR",
+        "working_dir",
+        ".",
+        _path,
+        "the path of a directory",
+        "where jobs run",
+    ),
+    Setting(
+        ALLOW_LIST,
+        "allowed_commands",
+        "",
+        lambda text: _patterns(text) if text else (),
+        "regular expressions (RE2) with commas between them, upper and lower case alike; a space at the end of one "
+        "ends the word: `^git ` matches git and git log, not github",
+        "which commands may run: every command of the text must match one; empty allows all",
+    ),
+    Setting(
+        "MCP_BG_MAX_RESPONSE",
+        "max_response_bytes",
+        "100KB",
+        _size(KIB, 100 * MIB),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 100MB",
+        "how much of each stream one answer may hold",
+    ),
+    Setting(
+        "MCP_BG_KEEP_DAYS",
+        "keep_days",
+        "7",
+        _days(100_000),
+        "days, from 0 to 100000",
+        "how long a job of this server is kept once it has ended, whoever cleans up",
+    ),
+    Setting(
+        "MCP_BG_KEEP_JOBS",
+        "keep_jobs",
+        "1000",
+        _whole(0, 1_000_000_000),
+        "a whole number from 0 to 1000000000",
+        "among how many ended jobs it is kept, the newest first",
+    ),
+    Setting(
+        "MCP_BG_MAX_WAIT",
+        "max_wait_s",
+        "45",
+        _seconds(DAY_S),
+        "seconds, more than 0 and at most 86400 (a day)",
+        "how long one call may wait for a job; many clients give up after 60 s",
+    ),
+    Setting(
+        "MCP_BG_LIMITS",
+        "limits",
+        "",
+        _pairs,
+        "name=value with commas between, e.g. `memory=4GB,processes=500`; the names are those of the limits of "
+        "execute_command",
+        "the limits of a job that is not given others",
+    ),
+    Setting(
+        "MCP_BG_GROUPS",
+        "groups",
+        "",
+        _groups,
+        "name=slots with commas between, e.g. `gpu=1,build=2`; slots from 1 to 1000",
+        "groups of jobs, and how many of each may run at once",
+    ),
+    Setting(
+        "MCP_BG_MAX_STORE_SIZE",
+        "max_store_bytes",
+        "none",
+        _or_none(_size(MIB, 1024 * TIB)),
+        f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
+        "how much room all jobs together may take on disk when this server starts one: the oldest ended ones go first, "
+        "however long they were to be kept; where running ones alone take more, none is started",
+    ),
+    Setting(
+        "MCP_BG_NEWS",
+        "news",
+        "on",
+        _switch,
+        "`on` or `off`",
+        "whether answers have a line about other jobs that ended since the client last looked",
+    ),
+    Setting(
+        "MCP_BG_ON_EVENT",
+        "on_event",
+        "",
+        _command,
+        'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
+        "run for each event of the jobs that this server starts, the event as JSON on its stdin",
+    ),
+    Setting(
+        "MCP_BG_HIDDEN_VARIABLES",
+        "hidden_variables",
+        "CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        _globs,
+        "names of environment variables with commas between them, `*` and `?` in them stand for others; or none",
+        "what the client gives its servers and jobs do not inherit: a key to its own session; `env` can still set them",
+    ),
+)

@@ -1,0 +1,236 @@
+"""One job's directory: the only module that knows the names of its files.
+
+    spec.json      what to run                written once by the starter, before the job is visible;
+                   flocked by the starter, then by shim and guard: alive = locked
+    script         a command too long to be an argument     likewise written by the starter
+    papers         its environment            likewise, while it waits in the queue; see queue_dir
+    papers.taken   the same                   while a shim that has it from the queue starts it
+    run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
+    runs.json      the runs before this one   rewritten whole by the shim each time it runs the job again
+    outcome.json   how it ended               written once by the shim, after the last byte of output
+    limits.json    how its limits are kept    written by the shim before the child is exec'd, if it has limits
+    terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
+    watch.json     how far its watches have looked         rewritten whole by the watcher
+    ctl            the shim's socket
+    log/           the output, see log_format
+
+Every record is written whole or not at all; a reader takes a missing, empty or torn one for missing.
+The shim imports this module: it stays small and within the standard library.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+
+from bgjob.home.home_dir import is_ours
+
+TYPE_CHECKING = False  # as typing has it, without the 5 ms it takes to import
+if TYPE_CHECKING:
+    from typing import Any
+
+    Record = dict[str, Any]
+
+FORMAT_VERSION = 1
+SPEC, SCRIPT, PAPERS, TAKEN = "spec.json", "script", "papers", "papers.taken"
+RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
+TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
+CONTROL, LOG = "ctl", "log"
+RESERVED_BYTES = 1024
+SEAL = b"\n"
+OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
+RECORD_MAX_BYTES = 8 << 20  # a spec has its command in it; what is read takes many times as much memory
+
+
+def write_record(path: str, record: Record, *, durable: bool = False) -> None:
+    write_whole(path, json.dumps(record).encode(), durable=durable)
+
+
+def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
+    """A reader sees the old record or the new one, never half of one."""
+    draft = f"{path}.new"
+    fd = _open_draft(draft)
+    try:
+        _overwrite(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(draft, path)
+    if durable:
+        sync_directory(os.path.dirname(path) or os.curdir)
+
+
+def _open_draft(path: str) -> int:
+    """A FIFO in its place is an error: nobody waits for whoever might read it."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    os.set_blocking(fd, True)
+    return fd
+
+
+def unstarted(**how: object) -> Record:
+    """The outcome of a job that was never started."""
+    when = {"ended_at": time.time(), "duration_s": 0.0, "output_bytes": 0}
+    return {"format": FORMAT_VERSION, **how, **when}
+
+
+def reserve_record(path: str) -> None:
+    """Take the room of a record now: on a full disk overwriting works, creating does not."""
+    fd = _open_draft(f"{path}.new")
+    try:
+        os.write(fd, b" " * RESERVED_BYTES)
+    finally:
+        os.close(fd)
+
+
+def release_record(path: str) -> None:
+    """Nobody will write it."""
+    try:
+        os.unlink(f"{path}.new")
+    except OSError:
+        pass
+
+
+def is_reserved(path: str) -> bool:
+    try:
+        return os.lstat(f"{path}.new").st_size > 0
+    except OSError:
+        return False
+
+
+def _overwrite(fd: int, data: bytes) -> None:
+    """In place, padded with spaces over whatever was reserved: JSON does not mind."""
+    there = os.fstat(fd).st_size
+    view = memoryview(data.ljust(min(there, RESERVED_BYTES)))
+    if there > len(view):
+        os.ftruncate(fd, len(view))  # the draft of somebody who was killed over it
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def read_record(path: str) -> Record | None:
+    """None if there is none that can be read; OSError if that cannot be known now."""
+    fd = _opened(path)
+    if fd is None:
+        return None
+    try:
+        record = json.loads(_whole(fd))
+    except (OSError, ValueError, RecursionError):
+        return None
+    finally:
+        os.close(fd)
+    return record if isinstance(record, dict) else None
+
+
+def _whole(fd: int) -> bytes:
+    """Nothing, of what is no file, another user's or too large. One that is replaced while we read stays as it was."""
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode) or info.st_size > RECORD_MAX_BYTES or not is_ours(info):
+        return b""
+    parts, left = [], info.st_size
+    while left > 0 and (part := os.read(fd, left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _opened(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in OUR_TROUBLE:
+            raise
+        return None
+
+
+def create_locked(path: str, record: Record) -> int:
+    """A new record, and the lock on it: free when the last process that has this descriptor is gone."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _overwrite(fd, json.dumps(record).encode())
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def is_locked(path: str) -> bool:
+    """Does somebody answer for it? No pids involved: right after a pid's reuse and after a reboot."""
+    fd = _opened(path)
+    if fd is None:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def sync_directory(path: str) -> None:
+    """Its names survive a power cut. Some file systems keep them without being asked, and refuse."""
+    try:
+        _sync(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def seal_outcome(directory: str = os.curdir) -> None:
+    """All that it speaks of first, then its last byte: an outcome that ends with a newline has a whole log on disk.
+
+    One byte, in place: it cannot be torn, and needs no room on a full disk.
+    """
+    _sync_log(f"{directory}/{LOG}")
+    for name in (RUN, RUNS, TERMINAL):
+        if os.path.exists(f"{directory}/{name}"):
+            _sync(f"{directory}/{name}")
+    sync_directory(directory)  # before the seal: a log whose own name is not on disk is none
+    _seal(f"{directory}/{OUTCOME}")
+
+
+def is_sealed(path: str) -> bool:
+    """Only then does it count after a power cut: what it says may be ahead of the log."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.pread(fd, 1, max(0, os.fstat(fd).st_size - 1)) == SEAL
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _sync_log(directory: str) -> None:
+    """Every segment: those that were closed long ago may still be in memory alone. Then that they are all there is."""
+    if os.path.isdir(directory):  # a silent job has none
+        for name in os.listdir(directory):
+            _sync(f"{directory}/{name}")
+        sync_directory(directory)
+
+
+def _seal(path: str) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        end = os.fstat(fd).st_size
+        room = os.pread(fd, 1, end - 1) in (b" ", SEAL)
+        os.pwrite(fd, SEAL, end - room)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,190 @@
+"""Hands a new job to a shim: forked from a zygote in a millisecond or two, or a fresh interpreter in tens.
+
+The zygote belongs to this process, holds nothing and may die at any time: the next start makes another.
+"""
+
+import contextlib
+import json
+import marshal
+import os
+import select
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bgjob.system.own_argv import SHIM
+
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a shim is given. `lock` and `slots` are shared with us until we close ours."""
+
+    directory: str
+    lock: int
+    slots: Sequence[int]
+    spec: Mapping[str, Any]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Start:
+    """A shim has taken the job; what came of it will be read from this end of a socket."""
+
+    ready: int
+
+    def finish(self) -> dict[str, Any]:
+        """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
+
+        Nothing if shim and guard have died, took it in the moment in which we gave up on them, or do not come to it in
+        time (a job can stop both): what they have done is on disk, or not known.
+        """
+        try:
+            answer = _read_line(self.ready)
+        finally:
+            os.close(self.ready)
+        record: dict[str, Any] = json.loads(answer.lstrip(b"+")) if answer else {}
+        return record
+
+
+class Spawner:
+    """Starts shims; from a zygote of its own, where one is wanted and the system can do that."""
+
+    def __init__(self, *, zygote: bool) -> None:
+        self._wants_zygote = zygote
+        self._requests: socket.socket | None = None
+        self._mutex = threading.Lock()
+
+    def close(self) -> None:
+        """The zygote ends with its socket; the shims it made go on."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+
+    def start(self, handover: Handover) -> Start:
+        for launch in (self._ask_zygote, _run_fresh):
+            if start := _attempt(handover, launch):
+                return start
+        raise OSError("no shim could be started")
+
+    def _ask_zygote(self, directory: str, descriptors: list[int]) -> bool:
+        with self._mutex:
+            for _ in range(2):  # one that died is replaced once
+                requests = self._connected()
+                if requests is None:
+                    return False
+                try:
+                    socket.send_fds(requests, [os.fsencode(directory)], descriptors)
+                    return True
+                except OSError:
+                    requests.close()
+                    self._requests = None
+        return False
+
+    def _connected(self) -> socket.socket | None:
+        if self._requests is None and self._wants_zygote:
+            try:
+                self._requests = _boot_zygote()
+            except OSError:
+                return None  # no such sockets here: each shim is started fresh
+        return self._requests
+
+
+def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
+    with contextlib.ExitStack() as ours:
+        ready, their_ready = socket.socketpair()  # not a pipe: only a socket lets us revoke what we hand over
+        ours.callback(ready.close)
+        with their_ready, contextlib.ExitStack() as theirs:
+            papers = _papers(handover)
+            theirs.callback(os.close, papers)
+            descriptors = [handover.lock, their_ready.fileno(), papers, *handover.slots]
+            launched = launch(handover.directory, descriptors)
+        if not launched or not _is_taken(ready):
+            return None
+        ours.pop_all()
+    return Start(ready.detach())
+
+
+def _run_fresh(directory: str, descriptors: list[int]) -> bool:
+    return _run_shim("fresh", directory, *map(str, descriptors), pass_fds=descriptors)
+
+
+def start_drainer(home: str) -> bool:
+    """Whoever starts what waits in the queue of this home; ends at once if there is one already."""
+    return _run_shim("queue", home)
+
+
+def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
+    launcher = subprocess.Popen(
+        [*SHIM, *arguments],
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return launcher.wait() == 0  # it has forked away from us
+
+
+def _boot_zygote() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, contextlib.ExitStack() as undo:
+        undo.callback(ours.close)
+        subprocess.Popen(
+            [*SHIM, "zygote"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).wait()
+        undo.pop_all()
+    return ours
+
+
+def _papers(handover: Handover) -> int:
+    """What to run, and in which environment. In memory only where the system can: secrets do not rest on disk."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("papers", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, fd)
+        view = memoryview(packed(handover.spec, handover.environment))
+        while view:
+            view = view[os.write(fd, view) :]
+        undo.pop_all()
+    return fd
+
+
+def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) -> bytes:
+    """What a shim reads as a job's papers."""
+    return marshal.dumps((dict(spec), dict(environment), *more))
+
+
+def _is_taken(ready: socket.socket) -> bool:
+    """Settles it: either a shim has said so in time, or none will be able to.
+
+    The kernel puts the two in one order: a "+" that was written before the shutdown is there to be read after it, and
+    one that comes later fails, so that its shim leaves the job alone.
+    """
+    if not _is_readable(ready.fileno(), PATIENCE_S):
+        ready.shutdown(socket.SHUT_RD)
+    return ready.recv(1) == b"+"
+
+
+def _is_readable(fd: int, patience_s: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, patience_s) * 1000))
+
+
+def _read_line(fd: int) -> bytes:
+    """Nothing if there is no whole one in time."""
+    data, deadline = b"", time.monotonic() + PATIENCE_S
+    while _is_readable(fd, deadline - time.monotonic()) and (part := os.read(fd, 1 << 16)):
+        data += part
+        if b"\n" in data:
+            return data[: data.index(b"\n")]
+    return b""

@@ -1,0 +1,126 @@
+"""What is left of a job that nobody supervises any more: found in the process table, and ended.
+
+A process is the job's if it carries the job's id in its environment, is in a control group of the job's name, or is
+the very process that the job was started as; and, since all of these can be left behind, if it is below one that is the
+job's, or in a session whose leader is.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from bgjob.system import cgroup, processes
+from bgjob.system.processes import GUARD, PARENT, SESSION, SHIM, START_TICKS
+
+DEATH_PATIENCE_S = 10.0
+DEAD = (b"Z", b"X")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+START_TAKES_S = 2.0  # from a process's fork to the record of it
+
+
+class Known(NamedTuple):
+    """What is on record of the process that a job was started as, in this boot. Its pid is that of its session, too."""
+
+    pid: int
+    started_at: float
+
+
+class Seen(NamedTuple):
+    parent: int
+    session: int
+    start_ticks: int
+
+
+def members(job_id: str, first: Known | None = None) -> list[int]:
+    """Live ones."""
+    return sorted(_members(job_id, first))
+
+
+def _members(job_id: str, first: Known | None) -> dict[int, int]:
+    """By pid: when each was started, in ticks. Together they tell who it is."""
+    table = _table()
+    found = {pid for pid in table if processes.is_marked(pid, job_id) or cgroup.is_member(pid, job_id)}
+    if first and first.pid in table and _is_it(table[first.pid], first):
+        found.add(first.pid)
+    own_session = first.pid if first else 0
+    while more := _kin(table, found, own_session):
+        found |= more
+    return {pid: table[pid].start_ticks for pid in found}
+
+
+def _is_it(seen: Seen, known: Known) -> bool:
+    """Its pid is not somebody else's by now: that one would have been started later."""
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - seen.start_ticks / TICKS_PER_S
+    return abs(time.time() - age_s - known.started_at) < START_TAKES_S
+
+
+def _kin(table: dict[int, Seen], found: set[int], own_session: int) -> set[int]:
+    """Sessions have no members from outside; but somebody's terminal may have one that has borrowed a job's
+    environment: a session counts if its leader is the job's, or was."""
+    sessions = {table[pid].session for pid in found}
+    sessions = {session for session in sessions if session in found or session == own_session}
+    return {pid for pid, seen in table.items() if seen.parent in found or seen.session in sessions} - found
+
+
+def _table() -> dict[int, Seen]:
+    table = {pid: _seen(pid) for pid in processes.every_pid()}
+    return {pid: seen for pid, seen in table.items() if seen}
+
+
+def _seen(pid: int) -> Seen | None:
+    line = (processes.read_if_there(f"/proc/{pid}/stat") or b"").rpartition(b") ")[2].split()
+    if not line or line[0] in DEAD:
+        return None
+    return Seen(int(line[PARENT]), int(line[SESSION]), int(line[START_TICKS]))
+
+
+def are_supervised(pids: list[int]) -> bool:
+    """Whether one of them is below some shim or guard."""
+    return any(processes.name_of(above) in (SHIM, GUARD) for pid in pids for above in _ancestors(pid))
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while (pid := processes.stat_of(pid)[PARENT]) > 1:
+        yield pid
+
+
+def kill(job_id: str, first: Known | None = None) -> int:
+    """SIGKILL to what is left of a job without a shim, until it is gone; how many processes that were."""
+    killed = 0
+    while struck := kill_each(_members(job_id, first)):
+        killed += struck
+    return killed
+
+
+def kill_each(started: Mapping[int, int]) -> int:
+    """How many have died of it; by pid, when each was started."""
+    return sum(_kill_pinned(pid, start_ticks) for pid, start_ticks in started.items())
+
+
+def _kill_pinned(pid: int, start_ticks: int) -> bool:
+    """Pin the pid, look again, then shoot and see it die: a reused pid is never hit."""
+    try:
+        pin = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if processes.stat_of(pid)[START_TICKS] != start_ticks:
+            return False
+        signal.pidfd_send_signal(pin, signal.SIGKILL)
+        return is_gone(pin, DEATH_PATIENCE_S)
+    except OSError:
+        return False
+    finally:
+        os.close(pin)
+
+
+def is_gone(pin: int, patience_s: float) -> bool:
+    """The process of a pidfd, in time. By poll: there may be more descriptors than select takes."""
+    poll = select.poll()
+    poll.register(pin, select.POLLIN)
+    return bool(poll.poll(patience_s * 1000))

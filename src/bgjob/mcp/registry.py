@@ -1,0 +1,251 @@
+"""Tools, declared: a signature, a sentence for the model, and one call.
+
+    @TOOLS.tool(READS)
+    def tail_job_output(jobs: Jobs, job_id: JobId, lines: Lines = 50) -> Printed:
+        '''The last lines a job printed.'''
+        return Printed.of(jobs.tail(job_id, lines))
+
+The first parameter is the door, the others are what the caller may give. All that the client sees is derived
+from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a
+model can act on. No text of theirs hides anything: only a field that is marked OUTPUT goes out as it came.
+"""
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, is_dataclass
+from functools import cache, partial
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from bgjob.api import Cancellation
+from bgjob.core.errors import BgjobError
+from bgjob.mcp.schema import compact, complaints, shown
+from bgjob.output.cleaner import without_hidden
+
+log = logging.getLogger(__name__)
+
+Door = TypeVar("Door")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# As forgiving as models are sloppy: "50" is a number, and 3000 is a text where env wants one.
+LAX = ConfigDict(extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
+
+THREADS = 1000
+ERROR_END_CHARACTERS = 1000
+CALLER, OPTIONS = "caller", "options"
+
+OUTPUT = "output"
+"""Marks a field with a job's output: that has been cleaned, or the caller wants it raw."""
+
+Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
+"""What to add to an answer that is not of the tool; it is given the arguments of the call and the answer."""
+Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
+
+_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Caller:
+    """Whoever made a call that may take long: it can be told how it goes, and can give up."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self.cancellation = Cancellation()
+
+    def tell(self, total_s: float) -> Callable[[float, str], None]:
+        """From the thread of the call."""
+
+        def tell(passed_s: float, message: str) -> None:
+            if self._progress:
+                with suppress(RuntimeError, CancelledError):  # it has given up
+                    anyio.from_thread.run(self._progress, passed_s, total_s, without_hidden(message))
+
+        return tell
+
+
+@dataclass(frozen=True)
+class Entry(Generic[Door]):
+    """One tool: what the client sees of it, and how it is called."""
+
+    tool: Tool
+    arguments: type[BaseModel]
+    function: Callable[..., Any]
+    blocks: bool
+    options: Collection[str]
+
+    @property
+    def wants_caller(self) -> bool:
+        return CALLER in inspect.signature(self.function).parameters
+
+    def answer(
+        self,
+        door: Door,
+        given: Mapping[str, Any],
+        caller: Caller | None = None,
+        annotate: Annotate | None = None,
+    ) -> CallToolResult:
+        """What goes wrong is an answer too: this raises nothing, and the server lives."""
+        try:
+            arguments = self.arguments.model_validate(self.tidied(given))
+        except ValidationError as problems:
+            return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
+        try:
+            who = {CALLER: caller} if self.wants_caller else {}
+            answer = plain(self.function(door, **vars(arguments), **who))
+            return success(answer | plain(annotate(given, answer)) if annotate else answer)
+        except BgjobError as problem:
+            return failure(str(problem))
+        except Exception:
+            log.exception("Internal error in %s", self.tool.name)
+            return failure(f"Internal error in {self.tool.name}; the server's log on stderr has the details.")
+
+    def answer_and_close(
+        self, door: Door, given: Mapping[str, Any], caller: Caller | None, annotate: Annotate | None = None
+    ) -> CallToolResult:
+        """In a thread, which may outlive the interest in its answer."""
+        try:
+            return self.answer(door, given, caller, annotate)
+        finally:
+            if caller:
+                caller.cancellation.close()
+
+    def tidied(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """null is how many clients leave out an optional argument; and models put an option beside the others."""
+        required = self.tool.input_schema.get("required", ())
+        tidy = {name: value for name, value in given.items() if value is not None or name in required}
+        strays = {name: tidy.pop(name) for name in self.options if name in tidy}
+        inside = tidy.get(OPTIONS) or {}
+        return {**tidy, OPTIONS: {**strays, **inside}} if strays and isinstance(inside, dict) else tidy
+
+
+class Toolbox(Generic[Door]):
+    """All tools of a server, in the order of their declaration."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry[Door]] = {}
+        self._threads = anyio.CapacityLimiter(THREADS)
+
+    def tool(
+        self, annotations: ToolAnnotations, *, blocks: bool = False, options: Collection[str] = ()
+    ) -> Callable[[Function], Function]:
+        """Declares a tool. One that `blocks` gets a thread; the others take less than the way to a thread.
+
+        `options` are what its argument of that name may have, and what is taken for it when it stands beside.
+        """
+
+        def declare(function: Function) -> Function:
+            arguments, answer = _arguments_of(function), get_type_hints(function)["return"]
+            tool = Tool(
+                name=function.__name__,
+                description=" ".join((inspect.getdoc(function) or "").split()),
+                input_schema=compact(arguments.model_json_schema()),
+                output_schema=compact(TypeAdapter(answer).json_schema()),
+                annotations=annotations,
+            )
+            self.entries[tool.name] = Entry(tool, arguments, function, blocks, options)
+            return function
+
+        return declare
+
+    @property
+    def listing(self) -> list[Tool]:
+        return [entry.tool for entry in self.entries.values()]
+
+    async def call(
+        self,
+        door: Door,
+        name: str,
+        given: Mapping[str, Any],
+        progress: Progress | None = None,
+        annotate: Annotate | None = None,
+    ) -> CallToolResult:
+        entry = self.entries.get(name)
+        if entry is None:
+            raise MCPError(
+                INVALID_PARAMS,
+                f"Unknown tool: {without_hidden(shown(name))}. There are: {', '.join(self.entries)}",
+            )
+        if not entry.blocks:
+            return entry.answer(door, given, annotate=annotate)
+        caller = Caller(progress) if entry.wants_caller else None
+        try:  # a cancelled call is let go of, never waited for; one that waits for a job is told, and ends
+            return await anyio.to_thread.run_sync(
+                partial(entry.answer_and_close, door, given, caller, annotate),
+                abandon_on_cancel=True,
+                limiter=self._threads,
+            )
+        finally:
+            if caller:
+                caller.cancellation.cancel()
+
+
+def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    _, *parameters = inspect.signature(function).parameters.values()
+    fields = {
+        each.name: (hints[each.name], ... if each.default is each.empty else each.default)
+        for each in parameters
+        if each.name != CALLER
+    }
+    model: type[BaseModel] = create_model(function.__name__, __config__=LAX, **fields)  # type: ignore[call-overload]
+    return model
+
+
+def plain(answer: Any) -> Any:
+    """Dataclasses as dicts, without the keys that have nothing to say; texts without what they hide."""
+    if isinstance(answer, str):
+        return without_hidden(_sendable(answer))
+    if is_dataclass(answer) and not isinstance(answer, type):
+        output = _output_fields(type(answer))
+        fields = vars(answer).items()
+        return {key: value if key in output else plain(value) for key, value in fields if value is not None}
+    if isinstance(answer, Mapping):
+        return {plain(str(key)): plain(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [plain(item) for item in answer]
+    return answer
+
+
+@cache
+def _output_fields(answer: type) -> frozenset[str]:
+    hints = get_type_hints(answer, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if OUTPUT in getattr(hint, "__metadata__", ()))
+
+
+def success(answer: dict[str, Any]) -> CallToolResult:
+    text = _as_json(answer)
+    sendable = _sendable(text)
+    if sendable is not text:
+        answer = json.loads(sendable)
+    return CallToolResult(content=[TextContent(type="text", text=sendable)], structured_content=answer)
+
+
+def failure(message: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=plain(_short(message)))], is_error=True)
+
+
+def _short(message: str) -> str:
+    """It may repeat what the caller gave, whatever the size; what it says of that is at its ends."""
+    left_out = len(message) - 2 * ERROR_END_CHARACTERS
+    if left_out <= 0:
+        return message
+    ends = message[:ERROR_END_CHARACTERS], message[-ERROR_END_CHARACTERS:]
+    return f" ... ({left_out} characters left out) ... ".join(ends)
+
+
+def _sendable(text: str) -> str:
+    """The same text, unless it has lone surrogates (file names that are no UTF-8): JSON cannot carry them."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,412 @@
+"""What the tools answer: the nouns of the door as fields, in the order a reader wants them.
+
+A field that is None is left out of the answer.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from bgjob.api import (
+    Found,
+    Happened,
+    Happenings,
+    Interaction,
+    Kill,
+    KillWord,
+    Look,
+    Match,
+    Mode,
+    Output,
+    Page,
+    Ran,
+    Waited,
+)
+from bgjob.api.results import InputWord
+from bgjob.core.job import (
+    CauseWord,
+    Ended,
+    Job,
+    OverLimit,
+    PastRun,
+    PastRuns,
+    Queued,
+    Running,
+    State,
+    StatusWord,
+    cause_word,
+    exit_code,
+    limit_word,
+    reason,
+    signal_name,
+    signal_number,
+    status_word,
+)
+from bgjob.mcp.registry import OUTPUT
+from bgjob.mcp.schema import UNLISTED
+
+RUNS_SHOWN = 10
+# a field that few answers have is not in the schema, which every caller pays for
+Rare = Field(json_schema_extra={UNLISTED: True})
+Count = Annotated[int | None, Rare]
+Text = Annotated[str | None, Rare]
+Interleaved = Annotated[str | None, Rare, OUTPUT]
+Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    stdout: Annotated[str, OUTPUT]
+    stderr: Annotated[str, OUTPUT]
+    cursor: str
+    stdout_left_out_bytes: Count = None
+    stderr_left_out_bytes: Count = None
+    stdout_dropped_bytes: Count = None
+    stderr_dropped_bytes: Count = None
+    interleaved: Interleaved = None
+    screen: Text = None
+    cursor_row: Count = None
+    cursor_column: Count = None
+    title: Text = None
+
+    @classmethod
+    def of(cls, output: Output) -> "Printed":
+        return cls(**_printed(output))
+
+
+def _printed(output: Output) -> dict[str, Any]:
+    """Nothing left out and nothing dropped goes without saying."""
+    fields = {key: None if value == 0 else value for key, value in vars(output).items() if key != "picture"}
+    if picture := output.picture:
+        fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
+        fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
+    return fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    job_id: str
+    status: StatusWord
+    phase: Phase = None
+    position: Count = None
+    reused: Annotated[bool | None, Rare] = None
+    cause: Annotated[CauseWord | None, Rare] = None
+    reason: Text = None
+    limit: Text = None
+    exit_code: int | None = None
+    signal: Text = None
+    stdout: Annotated[str | None, OUTPUT] = None
+    stderr: Annotated[str | None, OUTPUT] = None
+    cursor: str | None = None
+    stdout_left_out_bytes: Count = None
+    stderr_left_out_bytes: Count = None
+    stdout_dropped_bytes: Count = None
+    stderr_dropped_bytes: Count = None
+    interleaved: Interleaved = None
+    hint: Text = None
+
+    @classmethod
+    def of(cls, ran: Ran) -> "Started":
+        state, waited = ran.job.state, ran.waited
+        return cls(
+            job_id=ran.job.id,
+            status=status_word(state),
+            phase=_phase(state),
+            position=ran.place.position if ran.place else None,
+            reused=ran.reused or None,
+            cause=cause_word(state),
+            reason=ran.place.reason if ran.place else reason(state),
+            limit=limit_word(state),
+            exit_code=exit_code(state),
+            signal=_signal(state),
+            hint=waited.look.hint if waited else None,
+            **(_printed(waited.output) if waited else {}),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    status: StatusWord
+    started: str
+    cwd: str
+    output_bytes: int
+    descendants: Annotated[int, Field(description="its processes alive now")]
+    phase: Annotated[Literal["queued", "restarting"] | None, Field(description="not running yet")] = None
+    position: Count = None
+    priority: Count = None
+    exit_code: int | None = None
+    cause: str | None = None
+    signal: str | None = None
+    reason: Text = None
+    limit: Text = None
+    peak_memory_bytes: Count = None
+    ended: Text = None
+    duration_s: float | None = None
+    pid: Count = None
+    name: Text = None
+    waits_for_input: InputWord | None = None
+    prompt: str | None = None
+    idle_s: Annotated[float | None, Field(description="since it printed")] = None
+    hint: Text = None
+    restarts: Count = None
+    runs: Annotated[list[dict[str, Any]] | None, Rare] = None
+    limits: Annotated[dict[str, Any] | None, Rare] = None
+    limited_by: Annotated[dict[str, str] | None, Rare] = None
+    activity: Annotated[dict[str, Any] | None, Rare] = None
+
+    @classmethod
+    def of(cls, look: Look) -> "Status":
+        job, state = look.job, look.job.state
+        return cls(
+            status=status_word(state),
+            started=_started(job),
+            cwd=job.spec.cwd,
+            output_bytes=look.output_bytes,
+            descendants=look.descendants,
+            phase=_phase(state, look.history),
+            position=look.place.position if look.place else None,
+            priority=look.place.priority if look.place else None,
+            exit_code=exit_code(state),
+            cause=cause_word(state),
+            signal=_signal(state),
+            reason=look.place.reason if look.place else reason(state),
+            limit=limit_word(state),
+            peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
+            ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
+            duration_s=_duration_s(look),
+            # of a running job only: later the number may be somebody else's
+            pid=state.run.pid if isinstance(state, Running) and state.run else None,
+            name=job.spec.name,
+            waits_for_input=look.waits_for_input,
+            prompt=look.prompt,
+            idle_s=None if look.idle_s is None else round(look.idle_s, 1),
+            hint=look.hint,
+            restarts=look.history.restarts if look.history else None,
+            runs=_runs(look.history) if look.history else None,
+            limits=dict(look.limits) if look.limits else None,
+            limited_by=dict(look.limited_by) if look.limited_by else None,
+            activity=asdict(look.activity) if look.activity else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply(Printed):
+    accepted_bytes: int
+    unread_bytes: int | None = None
+
+    @classmethod
+    def to(cls, said: Interaction) -> "Reply":
+        return cls(
+            **_printed(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
+        )
+
+
+@dataclass(frozen=True)
+class Listed:
+    job_id: str
+    status: StatusWord
+    command: str
+    started: str
+    name: str | None = None
+    exit_code: int | None = None
+    cause: Text = None
+    waits_for_input: bool | None = None
+    phase: Phase = None
+    position: Count = None
+    reason: Text = None
+
+    @classmethod
+    def of(cls, job: Job, page: Page) -> "Listed":
+        place = page.places.get(job.id)
+        return cls(
+            job_id=job.id,
+            status=status_word(job.state),
+            command=_shortened(job.spec.command, page.command_characters),
+            started=_started(job),
+            name=job.spec.name,
+            exit_code=exit_code(job.state),
+            cause=cause_word(job.state),
+            waits_for_input=job.id in page.asking or None,
+            phase=_phase(job.state),
+            position=place.position if place else None,
+            reason=place.reason if place else None,
+        )
+
+
+@dataclass(frozen=True)
+class Listing:
+    jobs: list[Listed]
+    next_cursor: str | None = None
+
+    @classmethod
+    def of(cls, page: Page) -> "Listing":
+        return cls([Listed.of(job, page) for job in page.jobs], page.next_cursor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitedFor(Printed):
+    job_id: str
+    status: str
+    condition: str | None = None
+    match: str | None = None
+    exit_code: int | None = None
+    cause: Annotated[CauseWord | None, Rare] = None
+    limit: Text = None
+    signal: Text = None
+    prompt: Text = None
+    hint: Text = None
+
+    @classmethod
+    def of_one(cls, waited: Waited) -> "WaitedFor":
+        look, met = waited.look, waited.met
+        return cls(
+            job_id=look.job.id,
+            status=status_word(look.job.state),
+            condition=met.condition if met else None,
+            match=met.detail if met else None,
+            exit_code=exit_code(look.job.state),
+            cause=cause_word(look.job.state),
+            limit=limit_word(look.job.state),
+            signal=_signal(look.job.state),
+            prompt=look.prompt,
+            hint=look.hint,
+            **_printed(waited.output),
+        )
+
+
+@dataclass(frozen=True)
+class Waits:
+    met: Annotated[bool, Field(description="false: time was up, call again with the cursors")]
+    jobs: list[WaitedFor]
+
+    @classmethod
+    def of(cls, waited: list[Waited], mode: Mode) -> "Waits":
+        came_true = [each.met is not None for each in waited]
+        return cls(all(came_true) if mode == "all" else any(came_true), list(map(WaitedFor.of_one, waited)))
+
+
+@dataclass(frozen=True)
+class FoundLine:
+    job_id: str
+    stream: str
+    time: str
+    line: str
+    cursor: str
+    before: Annotated[list[str] | None, Rare] = None
+    after: Annotated[list[str] | None, Rare] = None
+
+    @classmethod
+    def of(cls, match: Match) -> "FoundLine":
+        when = _timestamp(match.at)
+        return cls(
+            match.job.id,
+            match.stream,
+            when,
+            match.line,
+            match.cursor,
+            match.before or None,
+            match.after or None,
+        )
+
+
+@dataclass(frozen=True)
+class FoundLines:
+    matches: list[FoundLine]
+    count: int
+    complete: Annotated[bool, Field(description="false: out of time")]
+    searched_jobs: Count = None
+
+    @classmethod
+    def of(cls, found: Found) -> "FoundLines":
+        return cls(list(map(FoundLine.of, found.matches)), found.count, found.complete, found.searched_jobs)
+
+
+@dataclass(frozen=True)
+class Told:
+    events: Annotated[
+        list[dict[str, Any]], Field(description="oldest first: time, job_id, name, kind, details")
+    ]
+    cursor: str
+    more: Annotated[bool | None, Field(description="true: call again with cursor")] = None
+    left_out: Count = None
+    earlier: Text = None
+    gone_bytes: Count = None
+
+    @classmethod
+    def of(cls, found: Happenings) -> "Told":
+        return cls(
+            list(map(_event, found.events)),
+            found.cursor,
+            found.more or None,
+            found.left_out or None,
+            found.earlier,
+            found.gone_bytes or None,
+        )
+
+
+def _event(happened: Happened) -> dict[str, Any]:
+    name = {"name": happened.name} if happened.name else {}
+    head = {"time": _timestamp(happened.at), "job_id": happened.job_id, **name, "kind": happened.kind}
+    return head | happened.details
+
+
+@dataclass(frozen=True)
+class Killing:
+    status: KillWord
+    processes: Annotated[int, Field(description="how many were alive")]
+    exit_code: int | None = None
+    signal: str | None = None
+
+    @classmethod
+    def of(cls, kill: Kill) -> "Killing":
+        if kill.job is None:
+            return cls(kill.status, kill.processes)
+        return cls(kill.status, kill.processes, exit_code(kill.job.state), _signal(kill.job.state))
+
+
+def _started(job: Job) -> str:
+    return _timestamp(job.run.started_at if job.run else job.spec.created_at)
+
+
+def _timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _duration_s(look: Look) -> float | None:
+    state = look.job.state
+    duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
+    return None if duration_s is None else round(duration_s, 3)
+
+
+def _phase(state: State, history: PastRuns | None = None) -> Literal["queued", "restarting"] | None:
+    if isinstance(state, Queued):
+        return "queued"
+    return "restarting" if isinstance(state, Running) and history and history.pauses else None
+
+
+def _runs(history: PastRuns) -> list[dict[str, Any]] | None:
+    """The last few: a crash loop has many. `output` reads one by get_job_output with since."""
+    return [_run(run) for run in history.runs[-RUNS_SHOWN:]] or None
+
+
+def _run(run: PastRun) -> dict[str, Any]:
+    how = {"exit_code": run.code} if run.signal is None else {"signal": signal_name(run.signal)}
+    return {
+        "ended": _timestamp(run.ended_at),
+        "duration_s": round(run.duration_s, 3),
+        **how,
+        **({"limit": run.limit} if run.limit else {}),
+        "output": f"{run.log_from}-{run.log_to}",
+    }
+
+
+def _signal(state: State) -> str | None:
+    number = signal_number(state)
+    return None if number is None else signal_name(number)
+
+
+def _shortened(command: str, limit: int | None) -> str:
+    left_out = 0 if limit is None else len(command) - limit
+    return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command

@@ -1,0 +1,245 @@
+"""A job's log as whole lines of a stream, forward or backward, in flat memory.
+
+A line is a line of one stream: what the other stream printed in its middle does not cut it, nor does the end of
+a segment; bytes that were dropped do. The log is walked through in cells. What a cell has of a stream is mostly
+whole lines, which come at once; the line that a cell border cuts waits for its rest.
+
+Read, not mapped: it is as fast, and a file that is truncated under us (a full disk) is a short read and not a
+SIGBUS for the whole server. Of a segment that is deleted under us we read what is kept of it, and go on behind it.
+"""
+
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from bgjob.home.log_format import HEADER
+from bgjob.output.log_kept import Parts
+from bgjob.output.log_reader import LogReader, Rotated, Segment, Whole
+
+# cells grow, so that a near match is near, and so that a search which is slow is soon asked whether it may go on
+CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18
+LINE_MAX_BYTES = 1 << 18  # what has no newline for so long comes in parts
+
+
+# -- the log, cell by cell ------------------------------------------------------------------------------
+
+
+class _Runs:
+    """Which stream wrote a segment, and when."""
+
+    def __init__(self, segment: Segment, index: bytes) -> None:
+        self.segment = segment
+        self._before: tuple[int, int] = HEADER.unpack_from(index)
+        numbers = array("Q", index[HEADER.size :])
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        self._offsets, self._stamps = numbers[::2], numbers[1::2]
+
+    def within(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """(start, end, stream, time in µs), oldest first."""
+        offsets, stamps = self._offsets, self._stamps
+        end = min(end, self.segment.end)
+        for number in range(max(0, bisect_right(offsets, start) - 1), len(offsets)):
+            left = max(offsets[number], start)
+            if left >= end:
+                return
+            right = min(offsets[number + 1], end) if number + 1 < len(offsets) else end
+            if left < right:
+                yield left, right, stamps[number] & 0xFF, stamps[number] >> 8
+
+    def all(self) -> Iterator[tuple[int, int, int, int]]:
+        return self.within(self.segment.start, self.segment.end)
+
+    def printed_before(self, stream: int) -> int:
+        return self._before[stream - 1]
+
+    def printed_by_its_end(self, stream: int) -> int:
+        own = sum(right - left for left, right, whose, _ in self.all() if whose == stream)
+        return self.printed_before(stream) + own
+
+
+class Text:
+    """Bytes of one stream in their order, and where in the log they lie."""
+
+    def __init__(self, data: bytes, places: list[tuple[int, int, int]], end: int) -> None:
+        self.data, self.end = data, end
+        self._places = places  # (position in data, offset in the log, time in µs)
+
+    def place(self, position: int) -> tuple[int, int]:
+        """(offset in the log, time in µs)"""
+        start, offset, time_us = self._places[bisect_right(self._places, position, key=lambda it: it[0]) - 1]
+        return offset + position - start, time_us
+
+    def end_of(self, position: int) -> int:
+        """The offset behind the byte before a position."""
+        return self.end if position == len(self.data) else self.place(position - 1)[0] + 1
+
+    def part(self, start: int, end: int) -> "Text | None":
+        """Some of it, as one line or part of a line: only its ends are placed."""
+        if start >= end:
+            return None
+        return Text(self.data[start:end], [(0, *self.place(start))], self.end_of(end))
+
+    def followed_by(self, rest: "Text | None") -> "Text":
+        return Text(self.data + rest.data, self._places, rest.end) if rest else self
+
+
+class Cell:
+    """Some bytes of a segment; `jump` where the cell before it does not lie beside it."""
+
+    def __init__(
+        self, source: Whole | Parts, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None
+    ) -> None:
+        self._source, self._runs, self.start, self.end, self._jump = source, runs, start, end, jump
+        self._data: bytes | None = None
+
+    @property
+    def has_holes(self) -> bool:
+        return bool(self._runs.segment.kept)
+
+    def text(self, stream: int) -> Text | None:
+        """What the stream printed here. Read only if it is asked for and there is something."""
+        spans = [span for span in self._runs.within(self.start, self.end) if span[2] == stream]
+        if not spans:
+            return None
+        if self.has_holes:
+            data = [self._source.read(left, right) for left, right, _, _ in spans]
+            return Text(b"".join(data), _places(spans), spans[-1][1])
+        if self._data is None:
+            self._data = self._source.read(self.start, self.end)
+        return _text(self._data, self.start, spans)
+
+    def is_cut_off(self, stream: int) -> bool:
+        """Whether bytes of the stream are gone between the cell before it and this one."""
+        if self._jump is None:
+            return False
+        older, newer = self._jump
+        return newer.printed_before(stream) != older.printed_by_its_end(stream)
+
+
+def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> Text:
+    """What the spans have of the data, which lies in the log at `start`."""
+    if sum(right - left for left, right, _, _ in spans) < len(data):
+        view = memoryview(data)
+        data = b"".join([view[left - start : right - start] for left, right, _, _ in spans])
+    return Text(data, _places(spans), spans[-1][1])
+
+
+def _places(spans: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]]:
+    places, at = [], 0
+    for left, right, _, time_us in spans:
+        places.append((at, left, time_us))
+        at += right - left
+    return places
+
+
+def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[Cell]:
+    """All of the log between two offsets."""
+    size = CELL_MIN_BYTES
+    last: _Runs | None = None
+    for runs, source in _opened(log, log.segments(start, end), newest_first):
+        left, right = max(start, runs.segment.start), min(end, runs.segment.end)
+        jump = _jump(runs, last, newest_first)
+        while left < right:
+            # one with holes is small, however far it goes
+            width = right - left if runs.segment.kept else size
+            first = max(left, right - width) if newest_first else left
+            yield Cell(source, runs, first, min(right, first + width), jump)
+            left, right = (left, first) if newest_first else (first + width, right)
+            jump, size = None, min(size * 2, CELL_MAX_BYTES)
+        last = runs
+
+
+def _opened(
+    log: LogReader, segments: list[Segment], newest_first: bool
+) -> Iterator[tuple[_Runs, Whole | Parts]]:
+    for segment in reversed(segments) if newest_first else segments:
+        try:
+            with log.opened(segment) as (source, index):
+                yield _Runs(segment, index), source
+        except Rotated:
+            yield from _opened(log, log.look_again(segment), newest_first)
+
+
+def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:
+    """(older, newer) where two segments do not lie side by side; what one with holes lacks, it lacks at its end."""
+    if last is None:
+        return None
+    older, newer = (runs, last) if newest_first else (last, runs)
+    is_whole = older.segment.end == newer.segment.start and not older.segment.kept
+    return None if is_whole else (older, newer)
+
+
+def window_of(
+    log: LogReader, start: int, end: int, after_us: int | None, before_us: int | None
+) -> tuple[int, int]:
+    """From the first byte that is not too old to the last one that is not too new, by whatever the clock did."""
+    if after_us is not None:
+        spans = (
+            span
+            for runs, _ in _opened(log, log.segments(start, end), False)
+            for span in runs.within(start, end)
+        )
+        start = next((left for left, _, _, time_us in spans if time_us >= after_us), end)
+    if before_us is not None:
+        spans = (
+            span
+            for runs, _ in _opened(log, log.segments(start, end), True)
+            for span in reversed(list(runs.within(start, end)))
+        )
+        end = next((right for _, right, _, time_us in spans if time_us < before_us), start)
+    return start, end
+
+
+# -- whole lines ----------------------------------------------------------------------------------------
+
+
+class Lines:
+    """Whole lines of one stream: a part of a text."""
+
+    def __init__(self, text: Text, start: int, end: int) -> None:
+        self.text, self.start, self.end = text, start, end
+
+
+class Forward:
+    """Takes the texts of a stream, oldest first, and gives whole lines."""
+
+    def __init__(self) -> None:
+        self.unfinished: Text | None = None
+
+    def lines(self, text: Text) -> Iterator[Lines]:
+        first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
+        if self.unfinished:
+            text_end = first or len(text.data)
+            self.unfinished = self.unfinished.followed_by(text.part(0, text_end))
+            if first or len(self.unfinished.data) > LINE_MAX_BYTES:
+                yield from self.flush()
+            if not first:
+                return
+        else:
+            first = 0
+        if first < last:
+            yield Lines(text, first, last)
+        self.unfinished = text.part(last, len(text.data))
+
+    def flush(self) -> Iterator[Lines]:
+        """No more is to come: what waits is a line."""
+        line, self.unfinished = self.unfinished, None
+        if line:
+            yield Lines(line, 0, len(line.data))
+
+
+class Backward(Forward):
+    """The same, newest first."""
+
+    def lines(self, text: Text) -> Iterator[Lines]:
+        first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
+        if tail := text.part(last, len(text.data)):
+            self.unfinished = tail.followed_by(self.unfinished)
+        if last or (self.unfinished and len(self.unfinished.data) > LINE_MAX_BYTES):
+            yield from self.flush()
+        if first < last:
+            yield Lines(text, first, last)
+        if first:
+            self.unfinished = text.part(0, first)

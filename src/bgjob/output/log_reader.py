@@ -1,0 +1,406 @@
+"""Reads a job's log, while it is written or after. What a read costs is what its answer costs.
+
+Positions are absolute offsets (see log_format); a reader takes nothing from the writer or from other readers,
+and a segment that is deleted under it is a gap like any other.
+"""
+
+import errno
+import os
+import re
+import stat
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from operator import le
+from struct import iter_unpack
+
+from bgjob.home.layout import is_directory
+from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of, stretches
+
+PIECE_BYTES = 1 << 16
+FILE_MAX_BYTES = 16 << 20  # twice what a segment may weigh
+SEGMENT = re.compile(r"(0[0-9]{19})(\.std(?:out|err))?", re.ASCII)
+STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
+READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)  # or something else in its place
+
+
+@dataclass(frozen=True)
+class Segment:
+    start: int
+    end: int
+    kept: tuple[str, ...] = ()
+    """Names of the files that have what is left of it; none if it is whole."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Bytes that are gone: `count` of one stream, somewhere between two offsets."""
+
+    start: int
+    end: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of one stream that lie side by side in the log."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+
+@dataclass(frozen=True)
+class TimedPiece(Piece):
+    stream: int
+    time_us: int
+
+
+class Whole:
+    """The bytes of a whole segment, by their offsets in the log."""
+
+    def __init__(self, fd: int, start: int) -> None:
+        self._fd, self._start = fd, start
+
+    def read(self, start: int, end: int) -> bytes:
+        return os.pread(self._fd, end - start, start - self._start)
+
+
+class Rotated(Exception):
+    """A segment was deleted while it was read: take a new look at the log."""
+
+
+class LogReader:
+    """The log as it is at this moment: what is written later is not in it."""
+
+    def __init__(self, directory: str, printed: tuple[int, int] = (0, 0)) -> None:
+        """`printed`: bytes of stdout and of stderr, where more is known than the log has (a full disk, at the end)."""
+        self._directory = directory
+        self._segments, newest = _segments(directory)
+        self._indexes: dict[Segment, bytes] = {}
+        self._last_parts: tuple[Segment | None, list[Part]] = None, []
+        self._printed = printed
+        self.end = max(self._segments[-1].end if self._segments else 0, sum(printed))
+        self.written_at = newest
+        """When the newest byte came, in seconds since the epoch; 0 if there is none."""
+
+    def forward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
+        """What the stream printed between two offsets, oldest first."""
+        for segment in self.segments(start, end):
+            yield from self._pieces(segment, stream, start, end)
+
+    def backward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
+        """The same, newest first."""
+        for segment in reversed(self.segments(start, end)):
+            yield from self._pieces(segment, stream, start, end, newest_first=True)
+            if self._is_known(segment) and not self._printed_before(segment, stream):
+                return  # nothing of it further back
+
+    def interleaved(self, start: int, end: int) -> Iterator[TimedPiece]:
+        """What both streams printed between two offsets, in the order of the log."""
+        for segment in self.segments(start, end):
+            with self.opened(segment) as (source, _):
+                for left, right, stream, time_us in self._runs(segment):
+                    if stream == NO_STREAM:
+                        continue
+                    for begin, stop in _cut(max(left, start), min(right, end)):
+                        yield TimedPiece(begin, source.read(begin, stop), stream, time_us)
+
+    def kept(self, stream: int, start: int, end: int) -> int:
+        """How many bytes of the stream between two offsets are still here."""
+        return sum(self._kept_in(segment, stream, start, end) for segment in self.segments(start, end))
+
+    def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Where bytes of either stream are here between two offsets, from gap to gap."""
+        return _joined(
+            (max(left, start), min(right, end))
+            for segment in self.segments(start, end)
+            for left, right, stream, _ in self._runs(segment)
+            if stream != NO_STREAM
+        )
+
+    def gaps(self, stream: int, start: int, end: int) -> list[Gap]:
+        """Where bytes of this stream are gone."""
+        found: list[Gap] = []
+        known = [
+            segment
+            for segment in self._segments
+            if _is_outside(segment, start, end) or self._is_known(segment)
+        ]
+        for left, right in pairwise([Segment(0, 0), *known, Segment(self.end, self.end)]):
+            if right.start > start and left.start < end:
+                gap = self._gap_between(left, right, stream, start, end)
+                if found and found[-1].end == gap.start:
+                    gap = Gap(found[-1].start, gap.end, found.pop().count + gap.count)
+                found.append(gap)
+        if stream == STDOUT:  # bytes that nobody can tell whose they are are told once
+            found += [Gap(left, right, right - left) for left, right in self._unlabelled(start, end)]
+        return [gap for gap in found if gap.count > 0]
+
+    def _gap_between(self, left: Segment, right: Segment, stream: int, start: int, end: int) -> Gap:
+        """From the last byte of a stream in a segment to the next segment; of no bytes if nothing is missing."""
+        begin = self._end_of(stream, left)
+        first, last = max(begin, start), min(right.start, end)  # what lies before `start` is not missed
+        if first >= last:
+            return Gap(begin, right.start, 0)
+        count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
+        most = last - first
+        if left.kept and most < right.start - begin:
+            most -= sum(self._kept_in(left, whose, first, last) for whose in (STDOUT, STDERR))
+        return Gap(begin, right.start, min(count, most))
+
+    def _end_of(self, stream: int, segment: Segment) -> int:
+        """Where the stream's part of a segment ends: of a whole one that is its end."""
+        if not segment.kept:
+            return segment.end
+        spans = self._spans(segment, stream, segment.start, segment.end)
+        return spans[-1][1] if spans else segment.start
+
+    def _unlabelled(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        for segment in self.segments(start, end):
+            if not segment.kept:
+                yield from self._spans(segment, NO_STREAM, start, end)
+
+    def _printed_up_to(self, segment: Segment, stream: int) -> int:
+        if not segment.end:
+            return 0
+        return self._printed_before(segment, stream) + self._kept_in(
+            segment, stream, segment.start, segment.end
+        )
+
+    def segments(self, start: int, end: int) -> list[Segment]:
+        """Those that have bytes between two offsets, oldest first."""
+        return [segment for segment in self._segments if segment.end > start and segment.start < end]
+
+    @contextmanager
+    def opened(self, segment: Segment) -> Iterator[tuple[Whole | Parts, bytes]]:
+        """(its bytes, its header and runs); Rotated if it is gone."""
+        if segment.kept:
+            yield Parts(self._parts(segment)), self._index(segment)
+            return
+        with _opened(self._path(segment)) as fd:
+            yield Whole(fd, segment.start), self._index(segment)
+
+    def look_again(self, gone: Segment) -> list[Segment]:
+        """What is kept of a segment that has been deleted; from now on it is in its place."""
+        now = LogReader(self._directory).segments(gone.start, gone.end)
+        left = [
+            replace(it, start=max(it.start, gone.start), end=min(it.end, gone.end)) for it in now if it.kept
+        ]
+        rest = [segment for segment in self._segments if segment != gone]
+        self._segments = sorted([*rest, *left], key=lambda segment: segment.start)
+        return left
+
+    def _is_known(self, segment: Segment) -> bool:
+        """False of kept files that have nothing we can read."""
+        return not segment.kept or len(self._index(segment)) > HEADER.size
+
+    def _kept_in(self, segment: Segment, stream: int, start: int, end: int) -> int:
+        return sum(right - left for left, right in self._spans(segment, stream, start, end))
+
+    def _printed_before(self, segment: Segment, stream: int) -> int:
+        """Bytes of the stream before this segment, whether they are still here or not."""
+        counts = self._printed
+        if segment.start < segment.end or segment in self._segments:
+            counts = HEADER.unpack_from(self._index(segment))
+        return counts[stream - 1]
+
+    def _pieces(
+        self, segment: Segment, stream: int, start: int, end: int, newest_first: bool = False
+    ) -> Iterator[Piece]:
+        spans = self._spans(segment, stream, start, end)
+        if not spans:
+            return
+        with self.opened(segment) as (source, _):
+            for left, right in reversed(spans) if newest_first else spans:
+                for begin, stop in _cut(left, right, newest_first):
+                    yield Piece(begin, source.read(begin, stop))
+
+    def _spans(self, segment: Segment, stream: int, start: int, end: int) -> list[tuple[int, int]]:
+        """Where in the segment the stream's bytes lie, cut to start and end; neighbours are joined."""
+        runs = self._runs(segment)
+        return _joined(
+            (max(left, start), min(right, end)) for left, right, whose, _ in runs if whose == stream
+        )
+
+    def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
+        """(start, end, stream, µs since the epoch): all of the segment as it was when we looked, in order."""
+        left, label = segment.start, 0
+        for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
+            offset = min(offset, segment.end)
+            if offset > left:
+                yield left, offset, _stream(label), label >> 8
+            left, label = offset, stamp
+        if segment.end > left:
+            yield left, segment.end, _stream(label), label >> 8
+
+    def _index(self, segment: Segment) -> bytes:
+        """The segment's runs; a torn last one is none."""
+        if segment not in self._indexes:
+            self._indexes[segment] = self._read_index(segment)
+        return self._indexes[segment]
+
+    def _read_index(self, segment: Segment) -> bytes:
+        if segment.kept:
+            return index_of(self._parts(segment), segment.start, segment.end)
+        data = self._read_runs(segment)
+        zeros = data.find(bytes(RUN.size), HEADER.size)  # of a power cut: no time is zero
+        data = data[: len(data) - len(data) % RUN.size if zeros < 0 else zeros]
+        return data if _is_index(data, segment) else bytes(HEADER.size)
+
+    def _read_runs(self, segment: Segment) -> bytes:
+        """Nothing, where there is none or something else in its place: then nobody knows whose its bytes are."""
+        path = self._path(segment)
+        try:
+            return _content(path + RUNS_SUFFIX)
+        except Rotated:
+            if not os.path.lexists(path):
+                raise
+        return b""  # a writer deletes the data first: this name was lost in a power cut, or is not ours
+
+    def _parts(self, segment: Segment) -> list[Part]:
+        if self._last_parts[0] != segment:  # they are asked for twice: for its runs, then for its bytes
+            files = [(STREAMS[name[-7:]], _content(f"{self._directory}/{name}")) for name in segment.kept]
+            self._last_parts = segment, parts_of(files, segment.start, segment.end)
+        return self._last_parts[1]
+
+    def _path(self, segment: Segment) -> str:
+        return f"{self._directory}/{segment_name(segment.start)}"
+
+
+def _content(path: str) -> bytes:
+    """Of a file that is not too large; nothing of what is none."""
+    with _opened(path) as fd:
+        info = os.fstat(fd)
+        is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= FILE_MAX_BYTES
+        return os.pread(fd, info.st_size, 0) if is_ours else b""
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    try:
+        fd = os.open(path, READ_ONLY)
+    except OSError as error:
+        if error.errno not in NOT_THERE:
+            raise
+        raise Rotated from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _segments(directory: str) -> tuple[list[Segment], float]:
+    """Oldest first; and when the newest byte came."""
+    sizes = [(start, _size(entry)) for start, suffix, entry in _files(directory) if not suffix]
+    found = [Segment(start, start + size) for start, size in sizes if size is not None]
+    found.sort(key=lambda segment: segment.start)
+    whole = [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
+    return _with_kept(directory, whole), _mtime(directory, whole)
+
+
+def _files(directory: str) -> list[tuple[int, str | None, os.DirEntry[str]]]:
+    """(offset, suffix, entry) of each file that has bytes of the log."""
+    try:
+        if not is_directory(directory):
+            return []
+        with os.scandir(directory) as entries:
+            files = [(SEGMENT.fullmatch(entry.name), entry) for entry in entries]
+    except OSError as error:
+        if error.errno not in NOT_THERE:
+            raise
+        return []
+    return [
+        (int(name[1]), name[2], entry)
+        for name, entry in files
+        if name and entry.is_file(follow_symlinks=False)
+    ]
+
+
+def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
+    """A kept stream counts only where no segment is: one that is there is copied just now.
+
+    Looked for after the segments: of one that was deleted while we looked for those, the copy is there by now.
+    """
+    if all(left.end == right.start for left, right in pairwise(whole)):
+        return whole
+    kept = sorted((start, entry.name) for start, suffix, entry in _files(directory) if suffix)
+    segments = whole[:1]
+    for left, right in pairwise(whole):
+        if left.end < right.start:
+            files = [file for file in kept if left.end <= file[0] < right.start]
+            segments += [Segment(*stretch) for stretch in stretches(files, right.start)]
+        segments.append(right)
+    return segments
+
+
+def _grown(directory: str, segment: Segment, next_one: Segment) -> Segment:
+    """It may have grown after we saw its size and before we saw the next one begin: then there is no gap."""
+    if segment.end == next_one.start:
+        return segment
+    try:
+        size = os.stat(f"{directory}/{segment_name(segment.start)}").st_size
+    except FileNotFoundError:
+        return segment
+    return Segment(segment.start, min(segment.start + size, next_one.start))
+
+
+def _mtime(directory: str, segments: list[Segment]) -> float:
+    for segment in reversed(segments):
+        if segment.end > segment.start:
+            try:
+                return os.stat(f"{directory}/{segment_name(segment.start)}").st_mtime
+            except FileNotFoundError:
+                break
+    return 0.0
+
+
+def _size(entry: os.DirEntry[str]) -> int | None:
+    """None: it was deleted since it was listed, and what is kept of it is elsewhere."""
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _is_index(data: bytes, segment: Segment) -> bool:
+    """Its runs lie in the segment, one after the other."""
+    numbers = array("Q", data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    offsets = numbers[2::2]
+    return bool(data) and all(map(le, chain([segment.start], offsets), offsets))
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that are not empty; neighbours are one."""
+    found: list[tuple[int, int]] = []
+    for left, right in spans:
+        if left < right:
+            beside = bool(found) and found[-1][1] == left
+            found.append((found.pop()[0] if beside else left, right))
+    return found
+
+
+def _is_outside(segment: Segment, start: int, end: int) -> bool:
+    return segment.end <= start or segment.start >= end
+
+
+def _stream(label: int) -> int:
+    stream = label & 0xFF
+    return stream if stream in (STDOUT, STDERR) else NO_STREAM
+
+
+def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:
+    """Into pieces that memory does not notice."""
+    begins = range(left, right, PIECE_BYTES)
+    for begin in reversed(begins) if newest_first else begins:
+        yield begin, min(begin + PIECE_BYTES, right)

@@ -1,0 +1,200 @@
+"""Watches a job's log for patterns: which lines match, of all that was printed since the last look.
+
+One pass for all patterns: what none of them matches costs what one pattern costs. A pattern that matches line after
+line is told a few times a second, and how many lines were not told; it takes nothing from the others.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bgjob.core.errors import InvalidArgument
+from bgjob.core.job import Event
+from bgjob.core.patterns import Pattern, compile_any, compile_pattern
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.log_lines import Forward, Lines, cells
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_search import shown
+
+SHOWN_BYTES = 240
+BURST, PER_SECOND = 20.0, 1.0
+TELL_MISSED_EVERY_S = 1.0
+STREAM_WORDS = {STDOUT: "stdout", STDERR: "stderr"}
+
+
+class Watch:
+    """One pattern, and how many of its lines may be told now."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.pattern = text, compile_pattern(text)
+        self.suppressed = 0
+        self._allowance, self._counted_at = BURST, time.monotonic()
+
+    def may_tell(self) -> bool:
+        now = time.monotonic()
+        self._allowance = min(BURST, self._allowance + (now - self._counted_at) * PER_SECOND)
+        self._counted_at = now
+        return self._allowance >= 1.0
+
+    def told(self, **details: object) -> Event:
+        """With the lines before it that were not."""
+        self._allowance -= 1.0
+        event = {"kind": "matched", "pattern": self.text, **details}
+        if self.suppressed:
+            event["suppressed"], self.suppressed = self.suppressed, 0
+        return event
+
+
+def _watches(patterns: Sequence[str]) -> Iterator[Watch]:
+    """Without those of a record that somebody else wrote: ours were tried before the job was made."""
+    for text in patterns:
+        with contextlib.suppress(InvalidArgument):
+            yield Watch(text)
+
+
+class LogWatch:
+    """All patterns of one job. What it has seen is in `state`: another one goes on from there."""
+
+    def __init__(self, patterns: Sequence[str], state: Mapping[str, Any]) -> None:
+        self._watches = list(_watches(patterns))
+        self._together: dict[tuple[str, ...], Pattern | None] = {}
+        self._lines = {STDOUT: Forward(), STDERR: Forward()}
+        self._seen = {stream: int(state.get(word, 0)) for stream, word in STREAM_WORDS.items()}
+        self._early: dict[int, tuple[int, set[str]]] = {}
+        self._at = min(self._seen.values())
+        self.is_behind = True
+        self._missed, self._missed_at = int(state.get("missed", 0)), 0.0
+        for watch in self._watches:
+            watch.suppressed = int(state.get("suppressed", {}).get(watch.text, 0))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        waiting = {stream: lines.unfinished for stream, lines in self._lines.items()}
+        begins = {stream: text.place(0)[0] if text else self._at for stream, text in waiting.items()}
+        return {
+            **{word: max(begins[stream], self._seen[stream]) for stream, word in STREAM_WORDS.items()},
+            "missed": self._missed,
+            "suppressed": {watch.text: watch.suppressed for watch in self._watches if watch.suppressed},
+        }
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def scan(self, log: LogReader, out_of_time: Callable[[], bool]) -> Iterator[Event]:
+        """What there is to tell of what came since the last time; `is_behind` if there was no time for all of it."""
+        self.is_behind = True
+        for cell in cells(log, self._at, log.end, newest_first=False):
+            before = {stream: _gone(log, stream, self._at, cell.start) for stream in self._lines}
+            inside = {
+                stream: cell.has_holes and _gone(log, stream, cell.start, cell.end) for stream in before
+            }
+            for stream in self._lines:
+                yield from self._flush_if(before[stream], stream)
+                if text := cell.text(stream):
+                    for block in self._lines[stream].lines(text):
+                        yield from self._matches(block, stream)
+                # what is gone there lies behind what is left
+                yield from self._flush_if(inside[stream], stream)
+            self._at = cell.end
+            if out_of_time():
+                return
+        if log.end > self._at:
+            yield from self._gap(log.end)
+        self.is_behind = False
+
+    def look_at_unfinished(self) -> Iterator[Event]:
+        """The lines that have no end yet, when nothing comes any more: a prompt is one."""
+        for stream, lines in self._lines.items():
+            if lines.unfinished:
+                data = lines.unfinished.data
+                yield from self._matches(Lines(lines.unfinished, 0, len(data)), stream, is_early=True)
+
+    def tell_what_was_not(self, *, is_over: bool = False) -> Iterator[Event]:
+        """Lines that matched and were not told, bytes that were gone before they were read."""
+        for watch in self._watches:
+            if watch.suppressed and (is_over or watch.may_tell()):
+                yield watch.told()
+        now = time.monotonic()
+        if self._missed and (is_over or now >= self._missed_at + TELL_MISSED_EVERY_S):
+            yield {"kind": "unwatched", "bytes": self._missed}
+            self._missed, self._missed_at = 0, now
+
+    def finish(self) -> Iterator[Event]:
+        """Nothing more will come."""
+        yield from self._flush()
+        yield from self.tell_what_was_not(is_over=True)
+
+    def _gap(self, until: int) -> Iterator[Event]:
+        yield from self._flush()
+        self._missed += until - self._at
+        self._at = until
+
+    def _flush_if(self, missed: int, stream: int) -> Iterator[Event]:
+        """Where bytes of a stream are gone, its line ends; what the other has lost does not cut it."""
+        if missed:
+            self._missed += missed
+            yield from self._flush_one(stream)
+
+    def _flush(self) -> Iterator[Event]:
+        for stream in self._lines:
+            yield from self._flush_one(stream)
+
+    def _flush_one(self, stream: int) -> Iterator[Event]:
+        for block in self._lines[stream].flush():
+            yield from self._matches(block, stream)
+
+    # -- matching -----------------------------------------------------------------------------------
+
+    def _matches(self, lines: Lines, stream: int, *, is_early: bool = False) -> Iterator[Event]:
+        data, at, end = lines.text.data, lines.start, lines.end
+        last = end - data.endswith(b"\n", at, end)
+        active = []
+        for watch in self._watches:
+            if watch.may_tell():
+                active.append(watch)
+            else:
+                watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
+        while active and at < end:
+            span = self._first(active, data, at, last)
+            if span is None:
+                return
+            start, at = data.rfind(b"\n", at, span[0]) + 1 or at, data.find(b"\n", span[1], end) + 1 or end
+            for watch in active[:]:
+                yield from self._told(watch, lines, (start, at), stream, is_early)
+                if not watch.may_tell():
+                    active.remove(watch)
+                    watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
+
+    def _first(self, active: list[Watch], data: bytes, at: int, last: int) -> tuple[int, int] | None:
+        """Where the first match of any of them is."""
+        texts = tuple(watch.text for watch in active)
+        if texts not in self._together:
+            self._together[texts] = compile_any(texts)
+        if together := self._together[texts]:
+            return together.find(data, at, last)
+        return min(filter(None, (watch.pattern.find(data, at, last) for watch in active)), default=None)
+
+    def _told(
+        self, watch: Watch, lines: Lines, line: tuple[int, int], stream: int, is_early: bool
+    ) -> Iterator[Event]:
+        """The event of this pattern in this line, if it matches and was not told before."""
+        text, (start, end) = lines.text, line
+        span = watch.pattern.find(text.data, start, end - text.data.endswith(b"\n", start, end))
+        if span is None:
+            return
+        match = shown(text, (start, end, *span), stream, SHOWN_BYTES)
+        early = self._early.get(stream, (-1, set()))
+        if match.offset < self._seen[stream] or (match.offset == early[0] and watch.text in early[1]):
+            return
+        if is_early:
+            told = early[1] if match.offset == early[0] else set()
+            self._early[stream] = (match.offset, told | {watch.text})
+        yield watch.told(
+            line=match.line.decode("utf-8", "replace") + ("…" if match.cut else ""),
+            stream=STREAM_WORDS[stream],
+            cursor=f"{match.offset}-{match.end}",
+        )
+
+
+def _gone(log: LogReader, stream: int, start: int, end: int) -> int:
+    return sum(gap.count for gap in log.gaps(stream, start, end)) if start < end else 0

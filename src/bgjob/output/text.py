@@ -1,0 +1,91 @@
+"""From bytes to text, at the last step: what of a job's output an answer shows, and what it says of the rest."""
+
+from dataclasses import dataclass
+
+from bgjob.output.cleaner import clean
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Bytes the log has and this answer does not."""
+
+    count: int
+    cursor: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Bytes the log no longer has."""
+
+    count: int
+
+
+Part = bytes | LeftOut | Dropped
+
+
+def render(parts: list[Part]) -> str:
+    """One text; each note stands on a line of its own, at the place it speaks of."""
+    text = ""
+    for part in parts:
+        if isinstance(part, bytes):
+            text += part.decode("utf-8", "replace")
+        else:
+            text += ("" if text.endswith("\n") or not text else "\n") + note(part)
+    return text
+
+
+def note(part: LeftOut | Dropped) -> str:
+    if isinstance(part, LeftOut):
+        return f'[bgjob: {part.count} bytes left out here; get_job_output with since="{part.cursor}" reads them]\n'
+    return f"[bgjob: {part.count} bytes dropped here, beyond what is kept of a job's output]\n"
+
+
+def unfinished_bytes(data: bytes) -> int:
+    """How many bytes at the end are the beginning of a character whose rest has not come: 0 to 3."""
+    for length in range(1, min(3, len(data)) + 1):
+        byte = data[-length]
+        if byte & 0xC0 == 0xC0:
+            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return length if length < wanted and byte < 0xF8 else 0
+        if byte & 0xC0 != 0x80:
+            return 0
+    return 0
+
+
+def stray_bytes(data: bytes) -> int:
+    """How many bytes at the start are the rest of a character that begins before it: 0 to 3."""
+    count = 0
+    while count < min(3, len(data)) and data[count] & 0xC0 == 0x80:
+        count += 1
+    return count if count < len(data) and data[count] & 0xC0 != 0x80 else 0
+
+
+def head_cut(data: bytes) -> int:
+    """How much of a head to show: whole lines where there are any in its second half, else whole characters."""
+    line = data.rfind(b"\n", len(data) // 2) + 1
+    return line or len(data) - unfinished_bytes(data)
+
+
+def tail_cut(data: bytes) -> int:
+    """Where a tail begins to be shown, by the same rule."""
+    line = data.find(b"\n", 0, len(data) // 2) + 1
+    return line or stray_bytes(data)
+
+
+def last_lines(data: bytes, count: int) -> bytes:
+    """An unfinished last line counts as one."""
+    at = len(data) - (1 if data.endswith(b"\n") else 0)
+    for _ in range(count):
+        at = data.rfind(b"\n", 0, at)
+        if at < 0:
+            return data
+    return data[at + 1 :]
+
+
+def unfinished_line(data: bytes) -> str | None:
+    """The text after the last newline, as a person at a terminal would read it; None if there is none."""
+    return plain_line(data[data.rfind(b"\n") + 1 :]).strip() or None
+
+
+def plain_line(line: bytes) -> str:
+    return clean(line.decode("utf-8", "replace")).strip("\n")

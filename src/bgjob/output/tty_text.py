@@ -1,0 +1,129 @@
+r"""Text of jobs for a person's terminal: all of it can be seen, and nothing of it steers the terminal.
+
+    letters, blanks, \n \t \r     as they are
+    colours (SGR)                 as they are, but not those that hide text; taken back at the end
+    other C0 and DEL              ^[  ^G  ^?
+    C1, bytes that are no UTF-8   \x9b
+    bidi, zero-width, tags        \u202e
+    emoji                         keep the joiners and selectors that make them
+
+An escape sequence is not interpreted, so none can be hidden from us by its form: its ESC is shown, and its rest is
+text. What may go on in the next bytes (a character, a colour, an emoji) is held back until they have come.
+"""
+
+import codecs
+import re
+import unicodedata
+
+from bgjob.output.cleaner import EMOJI, KEYCAP, UNSEEN
+
+RESET = "\x1b[0m"
+ELLIPSIS = "…"
+
+# A bounded length: whoever prints half a colour does not make us hold back more than this.
+_PARAMETERS = r"\[[0-9;:]{0,64}+"
+_MOST_HELD = 70
+# It begins with a set and then looks back at what it was: re finds a set fast, alternatives slowly.
+_SUSPECT = re.compile(
+    rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{UNSEEN}]"
+    rf"(?:(?<=\x1b)(?P<colour>{_PARAMETERS}m)"
+    f"|(?P<emoji>(?<=[{EMOJI}{KEYCAP}][\ufe0e\ufe0f])(?![{UNSEEN}])"
+    f"|(?<=[{EMOJI}]\u200d)(?=[{EMOJI}])"
+    f"|(?<=[{EMOJI}]\ufe0f)\u200d(?=[{EMOJI}])))?"
+)
+_MAY_GO_ON = re.compile(rf"(?:\x1b(?:{_PARAMETERS})?|[{UNSEEN}]{{1,4}})\Z")
+_STAYS_IN_SIGHT = re.compile(f"[{EMOJI}{KEYCAP}]")
+
+_PALETTE = r"[345]8(?:;5;\d{1,3}|:5:\d{1,3}|;2(?:;\d{1,3}){3}|:2(?::\d{0,3}){3,5})"
+_RENDITION = rf"(?:{_PALETTE}|4:[0-5]|0?[0-79]?|(?![345]8)[1-9]\d|10[0-7])"  # all but 8, conceal
+_COLOUR = re.compile(rf"\x1b\[{_RENDITION}(?:;{_RENDITION})*m")
+
+
+class TtyText:
+    """One stream on its way to a terminal, in pieces as they come."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._held = self._before = ""
+        self._is_coloured = False
+
+    def feed(self, data: bytes) -> str:
+        text = self._held + self._decoder.decode(data)
+        begun = _MAY_GO_ON.search(text, max(0, len(text) - _MOST_HELD))
+        end = begun.start() if begun else len(text)
+        self._held = text[end:]
+        return self._shown(text[:end])
+
+    def finish(self) -> str:
+        """What was held back, and the terminal's own colours."""
+        rest = self._shown(self._held + self._decoder.decode(b"", final=True))
+        self._held = ""
+        if not self._is_coloured:
+            return rest
+        self._is_coloured = False
+        return rest + RESET
+
+    def _shown(self, text: str) -> str:
+        shown = _SUSPECT.sub(self._judged, self._before + text)[len(self._before) :]
+        last = (self._before + text)[-1:]
+        self._before = last if _STAYS_IN_SIGHT.match(last) else ""
+        return shown
+
+    def _judged(self, found: re.Match[str]) -> str:
+        if found["emoji"] is not None:
+            return found[0]
+        if found["colour"] and _COLOUR.fullmatch(found[0]):
+            self._is_coloured = found[0].strip("\x1b[m0;") != ""
+            return found[0]
+        return visible(found[0])
+
+
+def one_line(text: str) -> str:
+    """The same for a line of a table or a message: no colours, and nothing that would begin another line."""
+    return _SUSPECT.sub(_without_colour, text).translate(_BREAKS)
+
+
+def _without_colour(found: re.Match[str]) -> str:
+    return visible(found[0]) if found["emoji"] is None else found[0]
+
+
+def visible(text: str) -> str:
+    return "".join(map(_mark, text))
+
+
+def _mark(letter: str) -> str:
+    code = ord(letter)
+    if code < 0x20 or code == 0x7F:
+        return f"^{chr(code ^ 0x40)}"
+    if 0xDC80 <= code <= 0xDCFF:  # as the decoder hands on a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if 0x20 < code < 0x7F:
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
+
+
+_BREAKS = {ord(letter): visible(letter) for letter in "\t\n\r"}
+
+
+def width(text: str) -> int:
+    """How many columns it takes on a terminal: never fewer than any draws it in, so that nothing wraps."""
+    return sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    if letter == "\ufe0f":  # it may make the letter before it twice as wide
+        return 1
+    category = unicodedata.category(letter)
+    if category in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if category == "Cn" or unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of it as fits, with an ellipsis where that is not all."""
+    if width(text) <= columns:
+        return text
+    end, taken = 0, 1  # the ellipsis
+    while end < len(text) and (taken := taken + _columns(text[end])) <= columns:
+        end += 1
+    return text[:end] + ELLIPSIS if columns > 0 else ""

@@ -1,0 +1,269 @@
+"""The drainer: starts what waits in the queue, as soon as it may. It is there only while something waits.
+
+All it knows is on disk: it may be killed at any moment. Its keeper, a process above it, then starts another; when
+both are killed, the next ending shim does, or any server that looks at a queued job.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import time
+
+from bgjob.home import event_log, jobdir, queue_dir, slots, watch_registry
+from bgjob.home.home_dir import is_ours_alone
+from bgjob.home.layout import DRAFTS, SLOTS, is_directory
+from bgjob.system import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bgjob.home.jobdir import Record
+
+    Launch = Callable[[str, list[int], list[int]], None]  # directory, descriptors for the shim, ours to close
+
+LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
+LOOK_AT_ALL_S = 0.25
+SOON_S = 0.05  # what was handed over has been taken by then, or let go
+TRY_AGAIN_S = 0.5
+# where the machine lacks what a start takes, each twice the last
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+HOLD_TRIES = 50  # who only looks at a job has its lock for a moment: that must not cost it its turn
+LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
+FAILED = 1 << 8  # as waitpid says it
+MANY_SLOTS = 1 << 31
+UNREADABLE = "its spec.json says nothing that this version can queue"
+
+
+def keep_draining(home: str, lock: int, launch: Launch) -> None:
+    """Returns when nothing waits any more, somebody else drains, or the queue was deleted with its home."""
+    processes.set_process_name("bgjob-keeper")
+    while is_directory(f"{home}/{queue_dir.QUEUE}"):
+        if not queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
+            return
+        status = _drained(home, lock, launch)
+        if status == 0:
+            return
+        if os.WIFEXITED(status):
+            time.sleep(TRY_AGAIN_S)  # what fails, fails again: not at full speed
+
+
+def _drained(home: str, lock: int, launch: Launch) -> int:
+    try:
+        drainer = os.fork()
+    except OSError:
+        return FAILED
+    if drainer == 0:
+        drain(home, lock, launch)
+    return os.waitpid(drainer, 0)[1]
+
+
+def drain(home: str, lock: int, launch: Launch) -> None:
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
+        processes.set_process_name("bgjob-queue")
+        Drainer(home, lock, launch).run()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+class Drainer:
+    def __init__(self, home: str, lock: int, launch: Launch) -> None:
+        self._home, self._lock, self._launch = home, lock, launch
+        self._kicks = queue_dir.listen(home)
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._known: dict[str, Record] = {}
+        self._handed_over: set[str] = set()
+        self._full: dict[str, int] = {}  # which slots, up to how many of them
+        self._nap_s, self._look_at_all_at = LOOK_AGAIN_S, 0.0
+        self._pause_s, self._start_again_at = SHORTEST_PAUSE_S, 0.0
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(self._kicks, select.POLLIN)
+        while True:
+            self._hear()  # first: who kicks while we look wakes us
+            if self._start_all():
+                poll.poll(self._nap_s * 1000 + 1)
+            elif not poll.poll(LINGER_S * 1000) and not self._go_on():
+                return
+
+    def _go_on(self) -> bool:
+        """Nothing waits: let go, and look once more. Who has entered meanwhile may have seen our lock."""
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        return bool(queue_dir.entries(self._home)) and queue_dir.lock_drainer(self._lock)
+
+    def _hear(self) -> None:
+        try:
+            os.read(self._kicks, 1 << 16)
+        except BlockingIOError:
+            pass
+
+    def _start_all(self) -> int:
+        """What can start starts; how many still wait."""
+        self._full, self._nap_s = {}, LOOK_AGAIN_S
+        try:
+            return self._look_at(queue_dir.entries(self._home))
+        except OSError:
+            return 1  # nobody knows: look again
+
+    def _look_at(self, entries: list[str]) -> int:
+        """All of them now and then: whether one can no longer run. Mostly only as far as there are slots."""
+        now = time.monotonic()
+        looks_at_all = now >= self._look_at_all_at
+        if looks_at_all:
+            self._look_at_all_at = now + LOOK_AT_ALL_S
+        waiting = 0
+        for entry in entries:
+            waiting += self._still_waits(entry)
+            if slots.ALL in self._full and not looks_at_all:
+                self._nap_s = min(self._nap_s, LOOK_AT_ALL_S)
+                break
+        return waiting
+
+    def _still_waits(self, entry: str) -> bool:
+        try:
+            return self._consider(entry)
+        except OSError:
+            return True  # want of descriptors, of memory, of room: the next look may find them
+
+    def _consider(self, entry: str) -> bool:
+        """Whether it still waits."""
+        job_id = queue_dir.job_of(entry)
+        directory = queue_dir.job_directory(self._home, job_id)
+        terms = self._known.get(job_id)
+        if terms and not terms["queue"]["after"] and self._is_full(terms):
+            return True  # there may be thousands
+        if not queue_dir.is_startable(directory):
+            return not self._is_done_with(entry, directory)
+        if job_id in self._handed_over and self._is_held(job_id):
+            self._nap_s = min(self._nap_s, SOON_S)
+            return True  # by a shim, which will take its papers
+        if job_id in self._handed_over:
+            self._hold_off()  # it was let go
+        terms = terms or self._read(job_id, directory)
+        if terms is None:
+            return self._end(entry, directory, UNREADABLE)
+        stands, why = queue_dir.verdict(self._home, terms)
+        if stands == "fails":
+            return self._end(entry, directory, why)
+        if stands == "holds" and not self._is_full(terms):
+            self._start(directory, terms)
+        elif stands == "waits" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
+            self._nap_s = min(self._nap_s, left_s)
+        return True  # it goes when its papers are gone: until then it may have to be tried again
+
+    def _is_held(self, job_id: str) -> bool:
+        return jobdir.is_locked(f"{queue_dir.job_directory(self._home, job_id)}/{jobdir.SPEC}")
+
+    def _hold_off(self) -> None:
+        """The machine lacks what a start takes: there is none for a moment, and for a longer one the next time."""
+        self._start_again_at = time.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._handed_over = {job_id for job_id in self._handed_over if self._is_held(job_id)}
+
+    def _read(self, job_id: str, directory: str) -> Record | None:
+        """What of its spec matters here: a command may be long."""
+        spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
+        if spec and not queue_dir.is_of_this_boot(spec):
+            queue_dir.forget_papers(directory)
+        elif terms := queue_dir.terms_of(spec):
+            self._known[job_id] = terms
+        return self._known.get(job_id)
+
+    def _is_full(self, terms: Record) -> bool:
+        queue, group = terms["queue"], terms["group"]
+        if queue["max_jobs"] <= self._full.get(slots.ALL, -1):
+            return True
+        return group is not None and (queue["group_slots"] or 0) <= self._full.get(group, -1)
+
+    def _is_done_with(self, entry: str, directory: str) -> bool:
+        """Started, ended or cleaned up, or given up by a submitter that was killed; or not yet visible."""
+        draft = f"{self._home}/{DRAFTS}/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
+        if not os.path.isdir(directory) and (jobdir.is_locked(draft) or os.path.isdir(directory)):
+            return False
+        if queue_dir.is_being_taken(directory):
+            self._nap_s = min(self._nap_s, SOON_S)
+            return False
+        if queue_dir.is_startable(directory):
+            return False  # visible, or put back, only since we first looked
+        # whoever has cancelled or started it may have been killed over that
+        queue_dir.forget_papers(directory)
+        self._leave(entry)
+        return True
+
+    def _leave(self, entry: str) -> None:
+        queue_dir.leave(self._home, entry)
+        job_id = queue_dir.job_of(entry)
+        self._known.pop(job_id, None)
+        if job_id in self._handed_over:
+            self._handed_over.remove(job_id)
+            self._pause_s = SHORTEST_PAUSE_S
+
+    def _start(self, directory: str, terms: Record) -> None:
+        queue, group = terms["queue"], terms["group"]
+        pause_s = self._start_again_at - time.monotonic()
+        if pause_s > 0:
+            self._nap_s = min(self._nap_s, pause_s)
+            self._full[slots.ALL] = MANY_SLOTS  # as if: nobody else need be tried
+            return
+        held = slots.claim_all(f"{self._home}/{SLOTS}", queue["max_jobs"], group, queue["group_slots"])
+        if isinstance(held, str):
+            most = queue["max_jobs"] if held == slots.ALL else queue["group_slots"]
+            self._full[held] = max(most, self._full.get(held, 0))
+            return
+        self._nap_s = min(self._nap_s, SOON_S)
+        lock = None
+        try:
+            lock = queue_dir.hold(directory, HOLD_TRIES)
+            if lock is not None:  # else it is being started or cancelled
+                self._hand_over(directory, lock, held)
+        except OSError:
+            self._hold_off()
+            raise
+        finally:
+            slots.release([*held, lock] if lock is not None else held)
+
+    def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
+        if not queue_dir.is_startable(directory):
+            return
+        papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if not _are_ours_alone(os.lstat(directory), os.fstat(lock), os.fstat(papers)):
+                return
+            shown = os.path.realpath(directory)  # our own path is relative: to the home that was found safe
+            self._launch(shown, [lock, self._null, papers, *held], [self._lock, self._kicks])
+            self._handed_over.add(os.path.basename(directory))
+            watch_registry.ensure_watcher(os.path.realpath(self._home))
+        finally:
+            os.close(papers)
+
+    def _end(self, entry: str, directory: str, why: str) -> bool:
+        """Whether it still waits."""
+        lock = queue_dir.hold(directory)
+        if lock is None and os.path.lexists(f"{directory}/{jobdir.SPEC}"):
+            return True
+        try:
+            if lock is not None and queue_dir.is_startable(directory):
+                self._record_end(queue_dir.job_of(entry), directory, why)
+            queue_dir.forget_papers(directory)
+            self._leave(entry)
+        finally:
+            slots.release([lock] if lock is not None else [])
+        return False
+
+    def _record_end(self, job_id: str, directory: str, why: str) -> None:
+        queue_dir.end_unstarted(directory, cause="never_started", reason=why)
+        event_log.append(
+            f"{self._home}/{event_log.EVENTS}", "ended", job_id, cause="never_started", reason=why
+        )
+
+
+def _are_ours_alone(*found: os.stat_result) -> bool:
+    """By their descriptors, which the shim is handed: what another user has put into the queue is not run."""
+    return all(map(is_ours_alone, found))

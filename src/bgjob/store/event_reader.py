@@ -1,0 +1,133 @@
+"""Reading the log of events: what is no event, or lies there instead of one, hides no other and costs next to nothing.
+
+A line is known as an event by how it begins, which is all that most readers need to know of it; the rest is only
+parsed where somebody wants it. What may stand in it is in record_rules.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bgjob.core.job import JOB_ID, Event
+from bgjob.home import event_log
+from bgjob.home.event_log import LINE_MAX_BYTES, SEGMENT_MAX_BYTES, Cursor
+from bgjob.home.layout import is_directory
+from bgjob.store.record_schema import Malformed, event_of
+
+LINE = re.compile(
+    r'^\{"at": [0-9.]{1,20}, "kind": "([a-z][a-z0-9_]{0,39})", '
+    rf'"job_id": "({JOB_ID.pattern})".{{0,{LINE_MAX_BYTES}}}\}}$',
+    re.MULTILINE,
+)
+READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Line(NamedTuple):
+    """One event, as far as its beginning tells."""
+
+    kind: str
+    job_id: str
+    text: str
+    behind: Cursor
+
+    @property
+    def event(self) -> Event | None:
+        """None: somebody else wrote it, and it is none."""
+        try:
+            return event_of(json.loads(self.text.encode("latin-1")))
+        except (ValueError, RecursionError, Malformed):
+            return None
+
+
+def read(directory: str, since: Cursor) -> Iterator[tuple[Event, Cursor]]:
+    """Every event after that place, and the place behind it. What retention has taken is passed over."""
+    for line in lines(directory, since):
+        if event := line.event:
+            yield event, line.behind
+
+
+def lines(directory: str, since: Cursor) -> Iterator[Line]:
+    for text, place in _texts(directory, since):
+        for found in LINE.finditer(text):
+            yield _line(found, place)
+
+
+def newest_first(directory: str) -> Iterator[Line]:
+    for number in reversed(event_log.segments(directory)):
+        place = Cursor(number, 0)
+        for found in reversed(list(LINE.finditer(_text(directory, place)))):
+            yield _line(found, place)
+
+
+def heads(
+    directory: str, since: Cursor, until: Cursor | None = None
+) -> Iterator[tuple[list[tuple[str, str]], Cursor]]:
+    """(kind, job id) of all events after one place and before the other, some at a time, and the place behind them."""
+    for text, place in _texts(directory, since):
+        end = Cursor(place.segment, place.byte + len(text))
+        if until and until < end:
+            return (yield LINE.findall(text, 0, until.byte - place.byte), until)
+        yield LINE.findall(text), end
+
+
+def speaks_of(directory: str, job_id: str) -> bool:
+    return any(found == job_id for some, _ in heads(directory, Cursor(0, 0)) for _, found in some)
+
+
+def whole(directory: str, since: Cursor) -> Cursor:
+    """That place, if it is between two events that are here; else the nearest before it, or the first that is kept.
+
+    After a power cut a cursor may be ahead of the log: then its segment is read again.
+    """
+    first, last = event_log.beginning(directory), event_log.end(directory)
+    if since < first or since.segment > last.segment:
+        return first
+    return Cursor(since.segment, _begin_of_line(f"{directory}/{since.segment}", since.byte))
+
+
+def _texts(directory: str, since: Cursor) -> Iterator[tuple[str, Cursor]]:
+    """All whole lines after that place, a segment at a time, and where they begin."""
+    place = whole(directory, since)
+    while True:
+        following = [number for number in event_log.segments(directory) if number > place.segment]
+        # after the look for others: then all that matters of it is there
+        yield _text(directory, place), place
+        if not following:
+            return
+        place = Cursor(following[0], 0)
+
+
+def _line(found: re.Match[str], begin: Cursor) -> Line:
+    return Line(found[1], found[2], found[0], Cursor(begin.segment, begin.byte + found.end() + 1))
+
+
+def _text(directory: str, place: Cursor) -> str:
+    """A character for each byte. Of what is too large to be a segment the beginning."""
+    data = _bytes(f"{directory}/{place.segment}", place.byte, SEGMENT_MAX_BYTES)
+    return data[: data.rfind(b"\n") + 1].decode("latin-1")
+
+
+def _begin_of_line(path: str, byte: int) -> int:
+    start = max(0, byte - LINE_MAX_BYTES)
+    before = _bytes(path, start, byte)
+    return start + before.rfind(b"\n") + 1 if start + len(before) == byte else 0
+
+
+def _bytes(path: str, start: int, end: int) -> bytes:
+    """Nothing, where there is no plain file, or one that ends before."""
+    if not is_directory(os.path.dirname(path)):
+        return b""
+    try:
+        fd = os.open(path, READ_ONLY)
+    except FileNotFoundError:
+        return b""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or start >= min(end, found.st_size):
+            return b""
+        return os.pread(fd, min(end, found.st_size) - start, start)
+    finally:
+        os.close(fd)

@@ -1,0 +1,109 @@
+"""In which order the jobs of a home were made: newest first, without opening any of them.
+
+    index/<µs>-<id>    a job's place: the second name of its spec, by creation
+    newest             its mtime is the place of the newest job: the order holds when the clock is set back
+
+The jobs' directories are the truth: this can be thrown away, and is made again from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from bgjob.core.errors import JobNotFound
+from bgjob.core.job import JOB_ID
+from bgjob.home.jobdir import SPEC
+from bgjob.home.layout import INDEX, JOBS, names_in
+from bgjob.home.mtimes import stamp
+
+PLACE_DIGITS = 16
+PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
+FARTHEST_PLACE_US = 9 * 10**15  # the year 2255: what is beyond is no place that a clock gave
+ABANDONED_S = 60.0  # what was begun so long ago and is not finished, nobody will finish
+
+
+class Index:
+    def __init__(self, home: str, created_at: Callable[[str], float]) -> None:
+        """`created_at` tells when a job was made that has no place; JobNotFound if there is no such job."""
+        self._jobs, self._directory, self._newest = f"{home}/{JOBS}", f"{home}/{INDEX}", f"{home}/newest"
+        self._created_at = created_at
+
+    def entries(self) -> list[str]:
+        try:
+            return names_in(self._directory)
+        except FileNotFoundError:  # thrown away under us
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._directory, 0o700)
+            self.mend()
+            return names_in(self._directory)
+
+    def enter(self, job_id: str, spec_path: str, place_us: int) -> None:
+        """A second name for the spec: that costs no new file, which is what a start pays most for."""
+        if not os.path.isdir(self._directory):
+            self.entries()
+        entry = f"{self._directory}/{place_us:0{PLACE_DIGITS}d}-{job_id}"
+        try:
+            os.link(spec_path, entry)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links
+            os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+    def leave(self, place: str) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{self._directory}/{place}")
+
+    def next_place_us(self, created_at: float) -> int:
+        """When it was made; or, once the clock was set back, right after the newest, so that it is the newest."""
+        newest_us, place_us = self._newest_us(), _microseconds(created_at)
+        if _microseconds(time.time()) < newest_us < FARTHEST_PLACE_US:
+            place_us = newest_us + 1
+        if place_us > newest_us:
+            stamp(self._newest, place_us * 1000)
+        return place_us
+
+    def _newest_us(self) -> int:
+        try:
+            return os.lstat(self._newest).st_mtime_ns // 1000
+        except FileNotFoundError:
+            places = (_place_us(place) for place, _ in newest_first(self.entries()))
+            return max((place for place in places if place < FARTHEST_PLACE_US), default=0)
+
+    def mend(self) -> None:
+        """Every job has its entry, and every entry its job."""
+        oldest = time.time() - ABANDONED_S
+        entries = {job_id: place for place, job_id in newest_first(self.entries())}
+        jobs = set(filter(JOB_ID.fullmatch, names_in(self._jobs)))
+        for job_id in jobs - entries.keys():
+            with contextlib.suppress(JobNotFound):
+                made_us = _microseconds(self._created_at(job_id))
+                self.enter(job_id, f"{self._jobs}/{job_id}/{SPEC}", made_us)
+        for job_id in entries.keys() - jobs:
+            if made_at(entries[job_id]) < oldest:
+                self.leave(entries[job_id])
+
+
+def newest_first(entries: Iterable[str], before: str | None = None) -> Iterator[tuple[str, str]]:
+    """(place in the order, job id); `before` is such a place."""
+    seen: set[str] = set()  # whoever mends the index while a job is entered gives it a second place
+    for entry in sorted(entries, reverse=True):
+        if (place := PLACE.fullmatch(entry)) and place[1] not in seen:
+            seen.add(place[1])
+            if before is None or entry < before:
+                yield entry, place[1]
+
+
+def made_at(place: str) -> float:
+    return _place_us(place) / 1e6
+
+
+def _place_us(place: str) -> int:
+    return int(place.partition("-")[0])
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, int(seconds * 1e6))

@@ -1,0 +1,154 @@
+"""The cap of a whole store: its oldest ended jobs make room; where running ones alone are too much, none is started.
+
+    size       bytes of all jobs on disk, and for how many seconds that counts from its mtime on. Flocked while
+               somebody measures
+    sizes      bytes of each ended job, which never change: only others are measured again
+
+Both are the home's, and can be deleted. A measure counts for as long as keeps measuring a small part of the time.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+from bgjob.core.errors import StoreFull
+from bgjob.home import jobdir
+from bgjob.home.layout import is_directory
+from bgjob.home.locks import open_locked
+from bgjob.store.store import Store
+
+SIZE, SIZES = "size", "sizes"
+GOOD_FOR_TIMES = 20
+BLOCK_BYTES = 512
+LEAVING_S, LOOK_AGAIN_S = 1.0, 0.01  # how long a shim takes to leave after the end of its job, at most
+
+
+def make_room(store: Store, cap_bytes: int) -> None:
+    """For one more job; StoreFull if there is none to be made."""
+    with _turn(f"{store.home}/{SIZE}") as size:
+        if size is not None and not _is_known_to_fit(size, cap_bytes):
+            _make_room(store, cap_bytes, size)
+
+
+def _make_room(store: Store, cap_bytes: int, size: int) -> None:
+    """What has just ended can be removed once its shim has left: that is worth a moment's wait."""
+    until = time.monotonic() + LEAVING_S
+    while sum((others := _measure(store, cap_bytes, size)).values()) > cap_bytes:
+        if time.monotonic() > until or not any(_has_ended(store.directory(job_id)) for job_id in others):
+            raise StoreFull(sum(others.values()), cap_bytes)
+        time.sleep(LOOK_AGAIN_S)
+
+
+@contextlib.contextmanager
+def _turn(path: str) -> Iterator[int | None]:
+    """None if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
+    fd = open_locked(path)
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _is_known_to_fit(size: int, cap_bytes: int) -> bool:
+    age_s = time.time() - os.fstat(size).st_mtime
+    words = os.pread(size, 100, 0).split()
+    try:
+        size_bytes, good_for_s = int(words[0]), float(words[1])
+    except (IndexError, ValueError):
+        return False  # new, or torn
+    return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
+
+
+def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
+    """How large those are that cannot be removed; of the others the oldest go, if they must."""
+    began = time.monotonic()
+    known, places = _known(store), list(store.ids())
+    ended: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for _, job_id in places:
+        if job_id in known:
+            ended[job_id] = known[job_id]
+        else:
+            directory = store.directory(job_id)
+            (ended if _is_final(directory) else others)[job_id] = size_on_disk(directory)
+    total = sum(ended.values()) + sum(others.values())
+    if total > cap_bytes:
+        total = _remove_oldest(store, places, ended, others, cap_bytes)
+    if ended != known:
+        _write_sizes(store, ended)
+    _write_size(size, total, GOOD_FOR_TIMES * (time.monotonic() - began))
+    return others
+
+
+def _known(store: Store) -> dict[str, int]:
+    ended = (jobdir.read_record(f"{store.home}/{SIZES}") or {}).get("ended")
+    if not isinstance(ended, dict) or not all(type(each) is int and each >= 0 for each in ended.values()):
+        return {}
+    return ended
+
+
+def _remove_oldest(
+    store: Store, places: list[tuple[str, str]], ended: dict[str, int], others: dict[str, int], cap: int
+) -> int:
+    """The size that is left: below the cap by a tenth of what running jobs leave of it, so that it takes a while."""
+    total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
+    wanted = store.waited_for()
+    for place, job_id in reversed(places):
+        if total <= cap - max(0, cap - running) // 10:
+            break
+        if job_id not in wanted and _is_removable(store, job_id):
+            store.remove(place, job_id)
+            freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # the others: one that is lost
+            total -= freed
+    return total
+
+
+def _is_removable(store: Store, job_id: str) -> bool:
+    """Not one of a newer version."""
+    job = store.ended(job_id)
+    return job is not None and job.is_understood
+
+
+def _is_final(directory: str) -> bool:
+    """It has ended, and nobody is left who would write into it."""
+    return (
+        is_directory(directory)
+        and _has_ended(directory)
+        and not jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+    )
+
+
+def _has_ended(directory: str) -> bool:
+    return os.path.exists(f"{directory}/{jobdir.OUTCOME}")
+
+
+def size_on_disk(directory: str) -> int:
+    """Of a job; what goes while we look is gone."""
+    size_bytes = 0
+    with contextlib.suppress(OSError):
+        for each in (directory, f"{directory}/{jobdir.LOG}"):
+            if not is_directory(each):
+                break
+            size_bytes += sum(_sizes_in(each))
+    return size_bytes
+
+
+def _sizes_in(directory: str) -> Iterator[int]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                yield entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+
+
+def _write_sizes(store: Store, ended: dict[str, int]) -> None:
+    with contextlib.suppress(OSError):  # a full disk: they are measured again next time
+        jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
+
+
+def _write_size(size: int, total: int, good_for_s: float) -> None:
+    """In place: it is the lock too."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(size, 0)
+        os.pwrite(size, b"%d %.6f" % (total, good_for_s), 0)

@@ -1,0 +1,324 @@
+"""What a job's records may say, and the nouns they make; and what events may.
+
+A record that breaks one rule is not read at all: half of it would be a guess. Fields that we do not know are
+passed over.
+"""
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, get_args
+
+from bgjob.core.job import (
+    JOB_ID,
+    End,
+    Event,
+    Exited,
+    Killed,
+    LimitWord,
+    NeverStarted,
+    OverLimit,
+    PastRun,
+    PastRuns,
+    Run,
+    Signaled,
+    Spec,
+    TimedOut,
+)
+
+Record = Mapping[str, Any]
+Rule = Callable[[object], bool]
+MOST_SECONDS = 2.5e11  # in the year 9892: what can be shown as a date
+MOST_BYTES = 1 << 63
+MOST_FINITE = 1.7e308
+WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+EVENT_TEXT_CHARACTERS, EVENT_DETAILS = 8192, 40
+
+
+class Malformed(Exception):
+    """A record says what no record of this format may say."""
+
+
+def spec_of(job_id: str, record: Record) -> Spec:
+    """Whose directory it is decides the id, and not what somebody wrote into it."""
+    return Spec(id=job_id, **_values(record, SPEC_RULES, MAY_LACK))
+
+
+def run_of(record: Record) -> Run:
+    return Run(**_values(record, RUN_RULES))
+
+
+def end_of(record: Record) -> End:
+    when = _values(record, END_RULES, {"stdout_bytes", "stderr_bytes"})
+    when = {"stdout_bytes": when.pop("output_bytes"), "stderr_bytes": 0} | when
+    how = _values(record, HOW_RULES, HOW_RULES)
+    code, signal = how.get("exit_code"), how.get("signal")
+    match record.get("cause"):
+        case "exited" if code is not None:
+            return Exited(**when, code=code)
+        case "signaled" if signal is not None:
+            return Signaled(**when, signal=signal)
+        case "killed":
+            return Killed(**when, code=code, signal=signal)
+        case "timed_out":
+            return TimedOut(**when, code=code, signal=signal)
+        case "over_limit":
+            return OverLimit(
+                **when, **_values(record, OVER_RULES, {"peak_memory_bytes"}), code=code, signal=signal
+            )
+        case "never_started":
+            return NeverStarted(**when, **_values(record, {"reason": _is_text}))
+        case "exited" | "signaled" as cause:
+            raise Malformed(f"it says {cause} and not with what")
+        case unknown:
+            raise Malformed(f"its cause is {_shown(unknown)}")
+
+
+def resizes_of(record: Record) -> list[tuple[int, int, int]]:
+    """(offset in the log, rows, columns) each."""
+    return [(at, rows, cols) for at, rows, cols in _values(record, {"resizes": _are_resizes})["resizes"]]
+
+
+def history_of(record: Record) -> PastRuns:
+    known = _values(record, {"count": _is_count, "runs": _are_runs, "pauses_until": _or_none(_is_time)})
+    runs = [PastRun(*(each[name] for name in PAST_RULES)) for each in known["runs"]]
+    return PastRuns(known["count"], runs, known["pauses_until"] is not None)
+
+
+def limited_by_of(record: Record) -> dict[str, str]:
+    return dict(_values(record, {"limited_by": _are_words})["limited_by"])
+
+
+def groups_of(record: Record) -> list[str]:
+    return list(_values(record, {"groups": _are_texts})["groups"])
+
+
+def watch_state_of(record: Record) -> dict[str, Any]:
+    """How far the watches of a job have looked."""
+    return _values(record, WATCH_RULES, WATCH_RULES)
+
+
+def environment_of(record: Record) -> dict[str, str]:
+    """What a process can be started with."""
+    if not all(
+        name and "=" not in name and _is_argument(name) and _is_argument(record[name]) for name in record
+    ):
+        raise Malformed("it is no environment")
+    return dict(record)
+
+
+def event_of(record: object) -> Event:
+    """Without the details that no event of ours has: what is no word, and what is more than a word, text or number."""
+    if not isinstance(record, dict):
+        raise Malformed("it is no object")
+    _values(record, EVENT_RULES, EVENT_RULES.keys() - {"at", "kind", "job_id"})
+    known = [(name, value) for name, value in record.items() if WORD.fullmatch(name) and _is_detail(value)]
+    return dict(known[:EVENT_DETAILS])
+
+
+def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str] = ()) -> dict[str, Any]:
+    for name, is_kept in rules.items():
+        if name not in record and name not in may_lack:
+            raise Malformed(f"it has no {name}")
+        if name in record and not is_kept(record[name]):
+            raise Malformed(f"its {name} is {_shown(record[name])}")
+    return {name: record[name] for name in rules if name in record}
+
+
+def _shown(value: object) -> str:
+    """In a sentence; never kilobytes of it."""
+    match value:
+        case str():
+            return repr(value[:40])
+        case int() | float():
+            return str(value)[:40]
+        case None:
+            return "null"
+        case _:
+            return "a list" if isinstance(value, list) else "an object"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_argument(value: object) -> bool:
+    """Without what no argument or variable of a process can have."""
+    return isinstance(value, str) and "\0" not in value
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and WORD.fullmatch(value) is not None
+
+
+def _is_job_id(value: object) -> bool:
+    return isinstance(value, str) and JOB_ID.fullmatch(value) is not None
+
+
+def _is_detail(value: object) -> bool:
+    match value:
+        case str():
+            return len(value) <= EVENT_TEXT_CHARACTERS
+        case int():
+            return abs(value) <= MOST_BYTES
+        case float():
+            return math.isfinite(value)
+        case _:
+            return value is None
+
+
+def _are_resizes(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, list) and len(each) == 3 and _is_size(each[0]) and all(map(_is_length, each[1:]))
+        for each in value
+    )
+
+
+def _are_runs(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and each and _is_past_run(each) for each in value
+    )
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _number(low: float, high: float) -> Rule:
+    """NaN is not between anything."""
+    return lambda value: isinstance(value, int | float) and not _is_flag(value) and low <= value <= high
+
+
+def _whole(low: int, high: int) -> Rule:
+    return lambda value: isinstance(value, int) and not _is_flag(value) and low <= value <= high
+
+
+def _or_none(rule: Rule) -> Rule:
+    return lambda value: value is None or rule(value)
+
+
+_is_time = _is_duration = _number(0, MOST_SECONDS)
+_is_size = _whole(0, MOST_BYTES)
+_is_length = _whole(1, 65535)
+_is_count = _whole(0, 1 << 31)
+
+
+def _one_of(*words: str) -> Rule:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _keeps(rules: Mapping[str, Rule]) -> Rule:
+    """An object that is empty, or has all of this."""
+
+    def is_kept(value: object) -> bool:
+        return value == {} or (
+            isinstance(value, dict)
+            and all(name in value and rule(value[name]) for name, rule in rules.items())
+        )
+
+    return is_kept
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _are_ids(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_job_id, value))
+
+
+def _are_limits(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_number(0, MOST_BYTES), value.values()))
+
+
+SPEC_RULES: Mapping[str, Rule] = {
+    "command": _is_text,
+    "shell": _is_text,
+    "cwd": _is_text,
+    "created_at": _is_time,
+    "max_output_bytes": _is_size,
+    "name": _or_none(_is_text),
+    "timeout_s": _or_none(_number(0, MOST_FINITE)),
+    "pty": _is_flag,
+    "rows": _is_length,
+    "cols": _is_length,
+    "restricted": _is_flag,
+    "limits": _are_limits,
+    "on_output_limit": _one_of("drop_oldest", "stop"),
+    "watch": _are_texts,
+    "restart": _keeps(
+        {"policy": _one_of("on-failure", "always"), "max": _is_count, "backoff_s": _is_duration}
+    ),
+    "queue": _keeps(
+        {
+            "after": _are_ids,
+            "after_policy": _one_of("success", "any"),
+            "not_before": _is_time,
+            "max_jobs": _is_count,
+            "group_slots": _or_none(_is_count),
+        }
+    ),
+    "group": _or_none(_is_text),
+    "on_event": _or_none(_is_text),
+    "keep_days": _or_none(_number(0, MOST_FINITE)),
+    "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
+}
+MAY_LACK = frozenset(
+    field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)
+)
+RUN_RULES: Mapping[str, Rule] = {
+    "pid": _whole(1, 1 << 31),
+    "shim_pid": _whole(1, 1 << 31),
+    "started_at": _is_time,
+    "boot_id": _or_none(_is_text),
+}
+END_RULES: Mapping[str, Rule] = {
+    "ended_at": _is_time,
+    "duration_s": _is_duration,
+    "output_bytes": _is_size,
+    "stdout_bytes": _is_size,
+    "stderr_bytes": _is_size,
+}
+PAST_RULES: Mapping[str, Rule] = {  # in the order of a PastRun
+    "ended_at": _is_time,
+    "duration_s": _is_duration,
+    "exit_code": _or_none(_whole(0, 1 << 32)),
+    "signal": _or_none(_whole(1, 128)),
+    "limit": _or_none(_one_of(*get_args(LimitWord))),
+    "from": _is_size,
+    "to": _is_size,
+}
+_is_past_run = _keeps(PAST_RULES)
+OVER_RULES: Mapping[str, Rule] = {
+    "limit": _one_of(*get_args(LimitWord)),
+    "peak_memory_bytes": _or_none(_is_size),
+}
+HOW_RULES: Mapping[str, Rule] = {
+    "exit_code": _or_none(_whole(0, 1 << 32)),
+    "signal": _or_none(_whole(1, 128)),
+}
+WATCH_RULES: Mapping[str, Rule] = {
+    "stdout": _is_size,
+    "stderr": _is_size,
+    "missed": _is_size,
+    "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
+    "is_over": _is_flag,
+}
+EVENT_RULES: Mapping[str, Rule] = {
+    "at": _is_time,
+    "kind": _is_word,
+    "job_id": _is_job_id,
+    "name": _or_none(_is_text),
+    "cause": _or_none(_is_word),
+    "limit": _or_none(_is_word),
+    "reason": _or_none(_is_text),
+    "duration_s": _or_none(_is_duration),
+    "output_bytes": _or_none(_is_size),
+    **HOW_RULES,
+    **dict.fromkeys(("line", "prompt", "pattern", "stream", "cursor"), _or_none(_is_text)),
+}

@@ -1,0 +1,223 @@
+"""From a job's files to nouns: how it stands, or why that is not known. What each may say is in record_rules."""
+
+import os
+import re
+import stat
+from typing import Any
+
+from bgjob import __version__
+from bgjob.core.job import (
+    End,
+    Ended,
+    Exited,
+    Lost,
+    PastRuns,
+    Queued,
+    Run,
+    Running,
+    Spec,
+    State,
+    Unreadable,
+    UnreadableSpec,
+    cause_word,
+)
+from bgjob.home import jobdir, queue_dir
+from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
+from bgjob.home.layout import is_directory
+from bgjob.store.record_schema import (
+    Malformed,
+    Record,
+    end_of,
+    groups_of,
+    history_of,
+    limited_by_of,
+    resizes_of,
+    run_of,
+    spec_of,
+    watch_state_of,
+)
+from bgjob.system import processes
+
+VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
+
+
+def read_spec(job_id: str, directory: str) -> Spec:
+    """One that cannot be read is said to be so, and dated by its directory: a job's age must not depend on it."""
+    try:
+        if not is_directory(directory):
+            raise Malformed("it is missing")
+        return spec_of(job_id, _read(f"{directory}/{SPEC}"))
+    except Malformed as why:
+        return UnreadableSpec(job_id, f"({SPEC} cannot be read: {why})", "", "", _changed_at(directory), 0)
+
+
+def _changed_at(directory: str) -> float:
+    try:
+        return max(0.0, os.lstat(directory).st_mtime)
+    except OSError:
+        return 0.0  # removed while we read, or in a directory that we may not enter
+
+
+def read_state(directory: str) -> State:
+    return _credible(_found_state(directory), directory)
+
+
+def _found_state(directory: str) -> State:
+    if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
+        return end
+    # before its lock: whoever takes it out of the queue has that
+    was_waiting = queue_dir.is_waiting(directory)
+    if jobdir.is_locked(f"{directory}/{SPEC}"):
+        return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
+    # it may have ended between the two looks
+    if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
+        return end
+    # nor when it was put back into the queue between the first two
+    if (was_waiting or queue_dir.is_waiting(directory)) and not _is_of_another_boot(directory):
+        return Queued(None)
+    return Lost(_why_lost(directory))
+
+
+def read_resizes(directory: str) -> list[tuple[int, int, int]]:
+    """(offset in the log, rows, columns) each; none, where they cannot be read."""
+    try:
+        return resizes_of(_read(f"{directory}/{TERMINAL}"))
+    except Malformed:
+        return []
+
+
+def read_history(directory: str) -> PastRuns:
+    """Empty, where it cannot be read."""
+    try:
+        return history_of(_read(f"{directory}/{RUNS}"))
+    except Malformed:
+        return PastRuns(0, (), False)
+
+
+def read_watch_state(directory: str) -> dict[str, Any]:
+    """How far its watches have looked; nothing, where that cannot be read: then they look once more."""
+    try:
+        return watch_state_of(_read(f"{directory}/{WATCH}"))
+    except Malformed:
+        return {}
+
+
+def read_limited_by(directory: str) -> dict[str, str]:
+    """Which mechanism keeps each limit of a job; nothing, where that is not on record."""
+    try:
+        return limited_by_of(_read(f"{directory}/{LIMITS}"))
+    except Malformed:
+        return {}
+
+
+def read_groups(directory: str) -> list[str]:
+    """The control groups that were made for a job."""
+    try:
+        return groups_of(_read(f"{directory}/{LIMITS}"))
+    except Malformed:
+        return []
+
+
+def run_from(record: Record | None) -> Run | None:
+    try:
+        return run_of(_understood(record)) if record else None
+    except Malformed:
+        return None
+
+
+def _end(record: Record | None) -> End | Unreadable | None:
+    """What is no record counts as missing. What is one tells that the job has ended, even if not how."""
+    if record is None:
+        return None
+    try:
+        return end_of(_understood(record))
+    except Malformed as why:
+        return Unreadable(f"how it ended is in its {OUTCOME}, which bgjob {__version__} cannot read: {why}")
+
+
+def _read(path: str) -> Record:
+    """The record that is there; Malformed says why there is none."""
+    record = jobdir.read_record(path)
+    if record is None:
+        raise Malformed(_why_unread(path))
+    return _understood(record)
+
+
+def _why_unread(path: str) -> str:
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return "it is missing"
+    except OSError as error:
+        return f"it cannot be reached ({error.strerror})"
+    if not stat.S_ISREG(info.st_mode):
+        return "it is no file"
+    if not os.access(path, os.R_OK):
+        return "it may not be opened (Permission denied)"
+    return "it is torn or no record" if info.st_size <= jobdir.RECORD_MAX_BYTES else "it is too large"
+
+
+def _understood(record: Record) -> Record:
+    """The record, if it is of a format whose rules we know."""
+    number = record.get("format", 1)
+    if not isinstance(number, int) or number < 1:
+        raise Malformed("its format is no number")
+    if number > jobdir.FORMAT_VERSION:
+        raise Malformed(f"it is of format {str(number)[:20]}; {_reader(record.get('needs'))} reads that")
+    return record
+
+
+def _reader(version: object) -> str:
+    is_one = isinstance(version, str) and VERSION.fullmatch(version)
+    return f"bgjob {version} or newer" if is_one else "a newer bgjob"
+
+
+def _credible(state: State, directory: str) -> State:
+    """After a power cut an outcome without its seal may be ahead of the output it speaks of."""
+    if not isinstance(state, Ended) or state.output_bytes == 0:
+        return state
+    outcome, spec = f"{directory}/{OUTCOME}", f"{directory}/{SPEC}"
+    if jobdir.is_sealed(outcome) or not _is_of_another_boot(directory) or jobdir.is_locked(spec):
+        return state
+    how = f"exit code {state.code}" if isinstance(state, Exited) else cause_word(state)
+    return Lost(
+        f"the machine was restarted before its end was safely on disk: {how} is on record, output may be missing"
+    )
+
+
+def _is_of_another_boot(directory: str) -> bool:
+    """By its spec, which is on disk before anything else of it. One that does not say is taken at its word."""
+    here = processes.boot_id()
+    return (jobdir.read_record(f"{directory}/{SPEC}") or {}).get("boot_id", here) != here
+
+
+def _why_lost(directory: str) -> str:
+    """As much as is known: what cannot be read is no reason to say that it is not there."""
+    if not _is_plain_file(f"{directory}/{SPEC}"):
+        return f"its {SPEC} is gone or cannot be opened, so that nobody can tell whether it runs"
+    if os.path.lexists(f"{directory}/{OUTCOME}"):
+        return f"its {OUTCOME} cannot be read: {_why_unread(f'{directory}/{OUTCOME}')}"
+    run = run_from(jobdir.read_record(f"{directory}/{RUN}"))
+    if run is None and os.path.lexists(f"{directory}/{RUN}"):
+        return f"nobody saw its end, and its {RUN} cannot be read"
+    if run is None and jobdir.read_record(f"{directory}/{SPEC}") is None:
+        return f"its {SPEC} cannot be read, and nothing tells whether it was started"
+    if run is None and _is_of_another_boot(directory):
+        return "the machine was restarted; whether it had started is not known"
+    if run is None and (
+        jobdir.is_reserved(f"{directory}/{OUTCOME}") or os.path.lexists(f"{directory}/{LOG}")
+    ):
+        return "its shim and its guard were killed as they started it: whether it ran is not known"
+    if run is None:
+        return "it was never started: whoever was about to start it is gone"
+    if run.boot_id != processes.boot_id():
+        return "the machine was restarted while it ran"
+    return "its shim and its guard were killed while it ran"
+
+
+def _is_plain_file(path: str) -> bool:
+    """One whose lock can be asked."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
+    except OSError:
+        return False

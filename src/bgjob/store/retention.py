@@ -1,0 +1,139 @@
+"""Ended jobs that are too old or too many go; so does what killed starters and cleaners left behind.
+
+How long a job is kept is in its spec: its starter promised it. Whoever cleans has settings of its own, and of the two
+the longer promise counts. A job without one has the longest that is known.
+
+cleaned            its mtime says when somebody last cleaned up
+clock, leapt       when the machine was booted, by the clock of that time; when that clock last leapt
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from typing import NamedTuple
+
+from bgjob.core.errors import StoreUnusable
+from bgjob.core.job import Job, Lost, Running, Spec
+from bgjob.home import jobdir
+from bgjob.home.jobdir import LOG, SPEC
+from bgjob.home.layout import DRAFTS, TRASH
+from bgjob.home.locks import try_lock
+from bgjob.home.mtimes import mtime, stamp
+from bgjob.store.index import ABANDONED_S, made_at
+from bgjob.store.store import Store, remove_tree
+
+DAY_S = 86400.0
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+STEADY_S = 3600.0
+
+
+class Promise(NamedTuple):
+    """How many ended jobs are kept, and for how long."""
+
+    keep_jobs: int
+    keep_days: float
+
+
+def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
+    """At most once per interval, by whoever starts a job. `keep_jobs` and `keep_days` are what it promises itself."""
+    now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
+    if 0 <= now - cleaned_at < interval_s:
+        return
+    with contextlib.suppress(OSError), open(f"{store.home}/cleaned", "a", opener=_private) as turn:
+        if not try_lock(turn.fileno()):
+            return  # somebody else is at it
+        os.utime(turn.fileno())
+        with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
+            # by our own promise: no job goes before that, so a shorter leap throws none away
+            leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
+            _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
+            _sweep(store.home, now - ABANDONED_S)
+            store.index.mend()
+
+
+def _private(path: str, flags: int) -> int:
+    """Never waits: a FIFO in its place is an error."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> float:
+    """When the clock last leapt between two cleanings, by so much that it would throw jobs away; 0: never."""
+    clock, leapt = f"{home}/clock", f"{home}/leapt"
+    booted_at = now - time.clock_gettime(SINCE_BOOT)
+    # a clock that was set has another idea of when that was; so has another boot: then nobody knows
+    is_steady = abs(booted_at - mtime(clock)) < STEADY_S
+    if unseen_s < -DAY_S or (not is_steady and unseen_s > max(keep_days, 1.0) * DAY_S):
+        stamp(leapt, int(now * 1e9))
+    stamp(clock, int(booted_at * 1e9))
+    return mtime(leapt)
+
+
+def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) -> None:
+    places = list(store.ids())
+    kept, are_few, wanted = 0, len(places) <= ours.keep_jobs, store.waited_for()
+    longest = functools.cache(lambda: _longest_promise(store, places, ours))
+    for place, job_id in places:
+        if job_id in wanted or (are_few and now - ours.keep_days * DAY_S <= made_at(place) <= now):
+            continue  # how it ended decides about others; or neither too many nor too old: no need to open it
+        job = store.ended(job_id)
+        if job is None:
+            continue
+        promise = _promise(job.spec, ours) or longest()
+        # a newer version's job goes by its age alone, and takes nobody's place
+        is_surplus = kept >= promise.keep_jobs and job.is_understood
+        if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < now - promise.keep_days * DAY_S:
+            store.remove(place, job_id)
+        else:
+            kept += job.is_understood
+
+
+def _promise(spec: Spec, ours: Promise) -> Promise | None:
+    """The longer of its starter's and ours; None: its starter, of an older version, left none."""
+    if spec.keep_jobs is None or spec.keep_days is None:
+        return None
+    return Promise(max(spec.keep_jobs, ours.keep_jobs), max(spec.keep_days, ours.keep_days))
+
+
+def _longest_promise(store: Store, places: list[tuple[str, str]], ours: Promise) -> Promise:
+    specs = (store.spec(job_id) for _, job_id in places)
+    promises = [ours, *filter(None, (_promise(spec, ours) for spec in specs))]
+    return Promise(max(each.keep_jobs for each in promises), max(each.keep_days for each in promises))
+
+
+def _last_seen(store: Store, job: Job) -> float:
+    """How one ended that is lost nobody knows; but until then its files were written."""
+    if not isinstance(job.state, Running | Lost):
+        return job.state.ended_at
+    directory = store.directory(job.id)
+    written = [directory, *_entries_of(directory), *_entries_of(f"{directory}/{LOG}")]
+    return max(job.spec.created_at, *map(mtime, written))
+
+
+def _entries_of(directory: str) -> list[str]:
+    try:
+        return [f"{directory}/{name}" for name in os.listdir(directory)]
+    except OSError:
+        return []
+
+
+def _ages_from(seen_at: float, leapt_at: float, now: float) -> float:
+    """Not from before the clock leapt: how long ago that was, nobody knows. Nor from a future that was taken back."""
+    return max(seen_at, leapt_at) if seen_at < now + DAY_S else leapt_at or now
+
+
+def _sweep(home: str, oldest: float) -> None:
+    for name in (DRAFTS, TRASH):
+        with os.scandir(f"{home}/{name}") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
+                    if _is_abandoned(entry, oldest):
+                        remove_tree(entry.path)
+
+
+def _is_abandoned(entry: os.DirEntry[str], oldest: float) -> bool:
+    if not entry.is_dir(follow_symlinks=False) or entry.stat(follow_symlinks=False).st_mtime >= oldest:
+        return False
+    return not jobdir.is_locked(f"{entry.path}/{SPEC}")

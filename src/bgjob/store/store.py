@@ -1,0 +1,371 @@
+"""All jobs of one home. Their directories are the truth.
+
+    jobs/<id>/             one job each, see jobdir
+    index/, newest         their order, see index
+    events/                what happened, see event_log
+    watches/, watcher.lock jobs whose output and events somebody looks after, see lookout
+    on_event.json          how far the log of events has been handed to commands, see courier
+    slots/<n>              flocked by the shim that uses it, see slots
+    queue/                 who waits for one, see queue_dir
+    drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
+    trash/<id>/            on its way out
+    cleaned, clock, leapt  when somebody last cleaned up, and by which clock, see retention
+    size, sizes            how large all jobs and each ended one are, see quota
+    boot.json              the boot in which somebody last made sure of the index
+
+Any number of processes use one store at once; none of them is needed for it to stay right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
+from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
+from bgjob.home import home_dir, jobdir, queue_dir, slots
+from bgjob.home.event_log import EVENTS
+from bgjob.home.home_dir import Home, Unsafe
+from bgjob.home.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
+from bgjob.home.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
+from bgjob.home.queue_dir import QUEUE
+from bgjob.store.index import Index, newest_first
+from bgjob.store.records import (
+    read_groups,
+    read_history,
+    read_limited_by,
+    read_resizes,
+    read_spec,
+    read_state,
+    run_from,
+)
+from bgjob.system import cgroup, processes
+
+BOOT = "boot.json"
+ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
+REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100  # of 1.7 kB each
+JOB_ID_CHARACTERS = 36
+NAME_LOCKS = 64
+DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
+ELSEWHERE = "BGJOB_HOME can name another directory."
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """Visible, and ours until a shim has it: `lock` is held by us."""
+
+    directory: str
+    lock: int
+
+
+class Store:
+    def __init__(self, home: str) -> None:
+        self.home = _real_place(home)
+        self._safe: Home | None = None
+        self._jobs = f"{self.home}/{JOBS}"
+        self.index = Index(self.home, lambda job_id: self._load(job_id).spec.created_at)
+        self.events = f"{self.home}/{EVENTS}"
+        self._ended: dict[str, Job] = {}  # these never change again
+        self._specs: dict[str, Spec] = {}  # nor do these
+        try:
+            self.prepare()
+        except OSError as error:
+            raise StoreUnusable(f"The job store {self.home} cannot be used: {error}. {ELSEWHERE}") from error
+
+    # -- making a job -------------------------------------------------------------------------------
+
+    def create(self, spec: Spec, papers: bytes | None = None, priority: int = 0) -> NewJob:
+        """With papers it is one that waits in the queue, as soon as its lock is free."""
+        draft = f"{self.home}/{DRAFTS}/{spec.id}"
+        os.mkdir(draft, 0o700)
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, draft, ignore_errors=True)
+            record = {"format": jobdir.FORMAT_VERSION, **vars(spec), "boot_id": processes.boot_id()}
+            lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
+            undo.callback(os.close, lock)
+            _write_script(draft, spec.command.encode())
+            place_us = self.index.next_place_us(spec.created_at)
+            self.index.enter(spec.id, f"{draft}/{SPEC}", place_us)
+            if papers is not None:
+                jobdir.write_whole(f"{draft}/{PAPERS}", papers)
+                entry = queue_dir.entry_for(spec.id, priority, place_us)
+                undo.callback(queue_dir.leave, self.home, entry)
+                queue_dir.enter(self.home, entry)  # before it is visible: what waits has a place
+            os.rename(draft, self.directory(spec.id))
+            undo.pop_all()
+        return NewJob(self.directory(spec.id), lock)
+
+    def make_durable(self, new: NewJob) -> None:
+        """After this the job survives a power cut: its spec, the spec's name, the job's name. Its script, its place
+        in the index and its run are not needed for that."""
+        os.fsync(new.lock)
+        jobdir.sync_directory(new.directory)
+        jobdir.sync_directory(self._jobs)
+
+    def claim_slots(self, limit: int, group: str | None = None, group_limit: int | None = None) -> list[int]:
+        """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
+        held = slots.claim_all(f"{self.home}/{SLOTS}", limit, group, group_limit)
+        if isinstance(held, str):
+            raise (
+                JobLimitReached(limit, None)
+                if held == slots.ALL
+                else JobLimitReached(group_limit or 0, group)
+            )
+        return held
+
+    @contextlib.contextmanager
+    def name_lock(self, name: str) -> Iterator[None]:
+        """Held by whoever makes sure that there is one job of this name."""
+        path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
+        try:
+            self.prepare()
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotStart(error, self.home) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def directory(self, job_id: str) -> str:
+        """An id is matched whole before it becomes a part of a path."""
+        if not JOB_ID.fullmatch(job_id):
+            raise JobNotFound(job_id)
+        return f"{self._jobs}/{job_id}"
+
+    def control_path(self, job_id: str) -> str:
+        return f"{self.directory(job_id)}/{CONTROL}"
+
+    def log_directory(self, job_id: str) -> str:
+        return f"{self.directory(job_id)}/{LOG}"
+
+    def terminal_sizes(self, job: Job) -> list[tuple[int, int, int]]:
+        """(offset in the log, rows, columns) of its terminal, from the first size on."""
+        with self._readable():
+            return [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
+
+    def history(self, job: Job) -> PastRuns | None:
+        """None: it was to run once."""
+        with self._readable():
+            return read_history(self.directory(job.id)) if job.spec.restart else None
+
+    def limited_by(self, job_id: str) -> dict[str, str]:
+        """Which mechanism keeps each limit of a job."""
+        with self._readable():
+            return read_limited_by(self.directory(job_id))
+
+    def forget_groups(self, job_id: str) -> None:
+        """The control groups of a job whose shim and guard were killed; of others there are none left."""
+        with self._readable():
+            cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
+
+    def load(self, job_id: str) -> Job:
+        self.directory(job_id)  # what is no id is not there, wherever the home is
+        self.check_there()
+        return self._load(job_id)
+
+    def _load(self, job_id: str) -> Job:
+        directory = self.directory(job_id)
+        with self._readable():
+            if os.path.islink(self._jobs):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._jobs)
+            if not is_directory(directory):
+                self._ended.pop(job_id, None)
+                raise JobNotFound(job_id)
+            return self._ended.get(job_id) or self._read(job_id, directory)
+
+    def has_shim(self, job_id: str) -> bool:
+        """A job that has ended keeps its shim while processes of it are left."""
+        with self._readable():
+            return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
+
+    def forget(self, job_id: str) -> None:
+        """What we remember of it: it was read while the job could still lie."""
+        self._ended.pop(job_id, None)
+
+    def shim_pid(self, job_id: str) -> int | None:
+        """As its record says, if it does."""
+        directory = self.directory(job_id)
+        run = run_from(jobdir.read_record(f"{directory}/{RUN}")) if is_directory(directory) else None
+        return run.shim_pid if run else None
+
+    def lock_paths(self, job_id: str) -> list[str]:
+        """Both names of its spec. A job that has removed or replaced one may have left the other alone."""
+        places = [place for place, entered in self.ids() if entered == job_id]
+        return [f"{self.directory(job_id)}/{SPEC}", *(f"{self.home}/{INDEX}/{place}" for place in places)]
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """What we cannot read for want of descriptors or memory we do not judge: a wrong answer would be remembered."""
+        try:
+            yield
+        except OSError as error:
+            if not os.path.lexists(self.home):
+                raise self._gone() from error
+            raise StoreUnusable(
+                f"The job store {self.home} cannot be read now: {error}. The job is not touched by that; try again."
+            ) from error
+
+    def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
+        """(place in the order, job id), newest first; `before` is such a place."""
+        if not self._is_there():
+            return iter(())
+        with self._readable():
+            entries = self.index.entries()
+        self._forget_all_but(entries)
+        return newest_first(entries, before)
+
+    def _forget_all_but(self, entries: list[str]) -> None:
+        """Others clean up too, and do not tell us."""
+        if len(self._ended) + len(self._specs) > len(entries) + GONE_REMEMBERED:
+            there = {entry[-JOB_ID_CHARACTERS:] for entry in entries}
+            self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
+            self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
+
+    def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
+        for place, job_id in self.ids(before):
+            with contextlib.suppress(JobNotFound):  # cleaned up meanwhile, or not yet visible
+                yield place, self._load(job_id)
+
+    def _read(self, job_id: str, directory: str) -> Job:
+        spec = self._specs.get(job_id) or read_spec(job_id, directory)
+        state = read_state(directory)
+        run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
+        if isinstance(state, Lost) and not is_directory(directory):
+            raise JobNotFound(job_id)  # removed while we read
+        job = Job(spec, state, run)
+        self._remember(job)
+        return job
+
+    def _remember(self, job: Job) -> None:
+        """Not one that we could not read: that may be mended, e.g. by a chmod."""
+        if not job.is_understood:
+            return
+        if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
+            # of another thread. The last: who looks at all again finds the first
+            with contextlib.suppress(KeyError):
+                (self._ended or self._specs).popitem()
+        if not isinstance(job.state, Running):
+            self._specs.pop(job.id, None)
+            self._ended[job.id] = job
+        else:
+            self._specs[job.id] = job.spec
+
+    def remove(self, place: str, job_id: str) -> None:
+        """Out of sight in one step, then in pieces."""
+        trash = f"{self.home}/{TRASH}/{job_id}"
+        self.forget_groups(job_id)
+        with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
+            os.rename(self.directory(job_id), trash)
+        remove_tree(trash)
+        if os.path.isdir(self.directory(job_id)):
+            return  # still there: then it is listed
+        self.index.leave(place)
+        self._ended.pop(job_id, None)
+
+    def waiting(self) -> list[str]:
+        """The entries of the queue, first in line first."""
+        with self._readable():
+            return queue_dir.entries(self.home)
+
+    def waited_for(self) -> set[str]:
+        """Jobs after which others, in the queue, are to run."""
+        waiting = map(queue_dir.job_of, self.waiting())
+        specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
+        return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
+
+    def spec(self, job_id: str) -> Spec:
+        """What was to be run; one that is unreadable if there is no such job."""
+        known = self._ended.get(job_id)
+        return known.spec if known else self._specs.get(job_id) or read_spec(job_id, self.directory(job_id))
+
+    def ended(self, job_id: str) -> Job | None:
+        """None if there is none, or if somebody may still write into it."""
+        with contextlib.suppress(JobNotFound):
+            job = self.load(job_id)
+            return None if isinstance(job.state, Running) or self.has_shim(job_id) else job
+        return None
+
+    # -- the home -----------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """At first and before each start: the home is safe, and whole, also if it was deleted or replaced under us."""
+        safe = self._safe if self._is_in_place() else None
+        is_known, made = safe is not None, list[str]()
+        try:
+            if safe is None:
+                made, safe = home_dir.make(self.home), Home(self.home)
+            lacks_index = not os.path.isdir(f"{self.home}/{INDEX}")
+            home_dir.make_inside(self.home, DIRECTORIES)
+        except Unsafe as why:
+            raise StoreUnusable(f"The job store {self.home} is not safe to use: {why} {ELSEWHERE}") from None
+        self._safe = safe
+        if not is_known:
+            self._ended, self._specs = {}, {}
+        if lacks_index or (not is_known and self._is_first_since_boot()):
+            self._settle_in(made)
+
+    def check_there(self) -> None:
+        if not self._is_there():
+            raise self._gone()
+
+    def _is_there(self) -> bool:
+        """False: the home was deleted. What has come in its place is looked at first: it may be anybody's."""
+        if self._is_in_place():
+            return True
+        if not os.path.lexists(self.home):
+            return False
+        with self._readable():
+            self.prepare()
+        return True
+
+    def _is_in_place(self) -> bool:
+        return self._safe is not None and self._safe.is_in_place()
+
+    def _gone(self) -> StoreUnusable:
+        return StoreUnusable(
+            f"The job store {self.home} is gone: it was deleted or moved away while it was used. Nothing can be told "
+            "of the jobs in it; the next job that is started makes it anew."
+        )
+
+    def _is_first_since_boot(self) -> bool:
+        record = jobdir.read_record(f"{self.home}/{BOOT}") or {}
+        return "boot_id" not in record or record["boot_id"] != processes.boot_id()
+
+    def _settle_in(self, made: list[str]) -> None:
+        """A new home must be on disk before its jobs; what a power cut took from the index is made up for."""
+        with contextlib.suppress(OSError):  # read-only, or full: next time, then
+            for directory in [*map(os.path.dirname, made), self.home]:
+                jobdir.sync_directory(directory)
+            self.index.mend()
+            queue_dir.dissolve(self.home)
+            jobdir.write_record(f"{self.home}/{BOOT}", {"boot_id": processes.boot_id()})
+
+
+def _real_place(home: str) -> str:
+    try:
+        return home_dir.resolved(os.path.abspath(home))
+    except Unsafe as why:
+        raise StoreUnusable(f"The job store {home} cannot be used: {why} {ELSEWHERE}") from None
+
+
+def _write_script(draft: str, command: bytes) -> None:
+    if len(command) < ARGUMENT_MAX_BYTES:
+        return
+    with open(f"{draft}/{SCRIPT}", "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        file.write(command)
+
+
+def remove_tree(path: str) -> None:
+    """Only a tree: rmtree would wait for whoever writes into a FIFO."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,443 @@
+"""The page of a terminal: what is drawn, where the cursor is, what scrolls.
+
+pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte knows no alternate screen, no
+scrolling by CSI S and T, no repeats and no line drawing, and its way of drawing takes quadratic time for some input.
+Colours are not kept.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from bgjob.terminal.size import drawable
+
+LONGEST_CELL = 8  # code points: a letter and its accents
+
+# pyte's numbers: a private mode is shifted by five
+_INSERT, _NEWLINE, _APPLICATION_CURSOR, _ORIGIN, _WRAP, _VISIBLE = 4, 20, 1 << 5, 6 << 5, 7 << 5, 25 << 5
+
+
+@dataclass(frozen=True)
+class Screen:
+    lines: list[str]  # without blanks at their ends, and without empty lines at the end
+    cursor_row: int  # from 1
+    cursor_column: int  # from 1
+    title: str
+    is_alternate: bool  # a full-screen program has put its own page over the main one
+    application_cursor: bool  # what the arrow keys send, see keys
+    hidden_cursor: bool
+    exact: bool = True  # False: what was drawn before the replay began, and not since, is not in it
+
+
+class Canvas:
+    """Costs per byte are bounded by the size of the screen, whatever is drawn."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        import pyte
+        from pyte.charsets import VT100_MAP
+        from pyte.screens import Char, wcwidth
+
+        rows, columns = drawable(rows, columns)
+        self._grid: Any = pyte.Screen(columns, rows)
+        self._other_page: Any = pyte.Screen(columns, rows).buffer
+        self._width: Callable[[str], int] = wcwidth
+        self._line_drawing: str = VT100_MAP
+        self._cells = _Cells(Char)
+        self._is_alternate = False
+        self._drawing, self._shift = [False, False], False  # G0 and G1 draw lines; G1 is in use
+        self._saved, self._main_cursor = _Saved(), (0, 0)  # by ESC 7; by entering the alternate page
+        self.reset()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Lines below the cursor go first, then those at the top; nothing is wrapped anew."""
+        rows, columns = drawable(rows, columns)
+        grid, cursor = self._grid, self._grid.cursor
+        self._resize_page(grid.buffer, cursor.y, rows, columns)
+        self._resize_page(self._other_page, self._main_cursor[1], rows, columns)
+        cursor.y = min(cursor.y, rows - 1)
+        cursor.x = min(cursor.x, columns - 1)
+        grid.tabstops = {stop for stop in grid.tabstops if stop < columns}
+        grid.tabstops.update(range((grid.columns + 7) // 8 * 8, columns, 8))
+        grid.lines, grid.columns, grid.margins = rows, columns, None
+
+    def screen(self) -> Screen:
+        grid = self._grid
+        lines = [self._line(y) for y in range(grid.lines)]
+        while lines and not lines[-1]:
+            lines.pop()
+        return Screen(
+            lines=lines,
+            cursor_row=grid.cursor.y + 1,
+            cursor_column=min(grid.cursor.x, grid.columns - 1) + 1,
+            title=self.title,
+            is_alternate=self._is_alternate,
+            application_cursor=_APPLICATION_CURSOR in grid.mode,
+            hidden_cursor=_VISIBLE not in grid.mode,
+        )
+
+    # Drawing
+
+    def draw(self, text: str) -> None:
+        if self._drawing[self._shift]:
+            text = text.translate(self._line_drawing)
+        self._last_drawn = text[-1]
+        if text.isascii():
+            self._draw_narrow(text)
+            return
+        for width, run in groupby(text, self._width):
+            if width == 1:
+                self._draw_narrow("".join(run))
+            elif width == 2:
+                self._draw_each(self._draw_wide, run)
+            elif width == 0:
+                self._draw_each(self._combine, run)
+
+    def _draw_each(self, draw: Callable[[str], None], run: Iterable[str]) -> None:
+        for char in run:
+            draw(char)
+
+    def _draw_narrow(self, text: str) -> None:
+        grid, cursor = self._grid, self._grid.cursor
+        wraps, cell_of = _WRAP in grid.mode, self._cells.__getitem__
+        while text:
+            self._make_room(1)
+            part = text[: grid.columns - cursor.x]
+            text = text[len(part) :]
+            if not wraps and text:
+                part, text = part[:-1] + text[-1], ""
+            if _INSERT in grid.mode:
+                self.insert_cells(len(part))
+            end = cursor.x + len(part)
+            grid.buffer[cursor.y].update(enumerate(map(cell_of, part), cursor.x))
+            cursor.x = end
+
+    def _draw_wide(self, char: str) -> None:
+        grid, cursor = self._grid, self._grid.cursor
+        if grid.columns < 2:
+            return
+        self._make_room(2)
+        if _INSERT in grid.mode:
+            self.insert_cells(2)
+        line = grid.buffer[cursor.y]
+        line[cursor.x], line[cursor.x + 1] = self._cells[char], self._cells[""]
+        cursor.x += 2
+
+    def _make_room(self, width: int) -> None:
+        grid, cursor = self._grid, self._grid.cursor
+        if cursor.x + width <= grid.columns:
+            return
+        if _WRAP in grid.mode:
+            cursor.x = 0
+            self.index()
+        else:
+            cursor.x = grid.columns - width
+
+    def _combine(self, mark: str) -> None:
+        cursor = self._grid.cursor
+        line = self._grid.buffer[cursor.y]
+        x = cursor.x - 1
+        if x > 0 and not line[x].data:
+            x -= 1
+        if x >= 0 and len(line[x].data) < LONGEST_CELL:
+            line[x] = self._cells[(line[x].data or " ") + mark]
+
+    def repeat(self, count: int) -> None:
+        room = self._grid.columns - self._grid.cursor.x
+        if self._last_drawn and room:
+            self.draw(self._last_drawn * min(count, room))
+
+    def choose_characters(self, second: bool, line_drawing: bool) -> None:
+        """Of the two sets, G0 and G1."""
+        self._drawing[second] = line_drawing
+
+    def shift(self, second: bool) -> None:
+        self._shift = second
+
+    def keep_inside(self) -> None:
+        """After pyte has failed in the middle of something."""
+        cursor, grid = self._grid.cursor, self._grid
+        cursor.x, cursor.y = _within(cursor.x, grid.columns), _within(cursor.y, grid.lines)
+
+    def _line(self, y: int) -> str:
+        """A half of a wide character whose other half was overwritten is a blank."""
+        if y not in self._grid.buffer:
+            return ""
+        line = self._grid.buffer[y]
+        cells = [line[x].data for x in range(self._grid.columns)]
+        text = "".join(cells)
+        if len(text) < len(cells) or not text.isascii():
+            for x, cell in enumerate(cells):
+                before, after = cells[x - 1] if x else " ", cells[x + 1] if x + 1 < len(cells) else " "
+                if (cell and after and self._is_wide(cell)) or (not cell and not self._is_wide(before)):
+                    cells[x] = " "
+            text = "".join(cells)
+        return text.rstrip()
+
+    def _is_wide(self, cell: str) -> bool:
+        return cell != "" and self._width(cell[0]) == 2
+
+    # Moving
+
+    def newlines(self, count: int) -> None:
+        self.index(count)
+        if _NEWLINE in self._grid.mode:
+            self._grid.cursor.x = 0
+
+    def to_start(self) -> None:
+        self._grid.cursor.x = 0
+
+    def back(self, count: int = 1) -> None:
+        self._grid.cursor_back(count)
+
+    def forward(self, count: int) -> None:
+        self._grid.cursor_forward(count)
+
+    def to_column(self, column: int) -> None:
+        self._grid.cursor_to_column(column)
+
+    def up(self, count: int) -> None:
+        cursor, (top, _) = self._grid.cursor, self._margins()
+        cursor.y = max(cursor.y - count, top if cursor.y >= top else 0)
+        cursor.x = min(cursor.x, self._grid.columns - 1)
+
+    def down(self, count: int) -> None:
+        cursor, (_, bottom) = self._grid.cursor, self._margins()
+        cursor.y = min(cursor.y + count, bottom if cursor.y <= bottom else self._grid.lines - 1)
+        cursor.x = min(cursor.x, self._grid.columns - 1)
+
+    def up_to_start(self, count: int) -> None:
+        self.up(count)
+        self._grid.cursor.x = 0
+
+    def down_to_start(self, count: int) -> None:
+        self.down(count)
+        self._grid.cursor.x = 0
+
+    def tabs_forward(self, count: int) -> None:
+        for _ in range(min(count, self._grid.columns)):
+            self._grid.tab()
+
+    def tabs_back(self, count: int) -> None:
+        cursor = self._grid.cursor
+        stops = sorted(stop for stop in self._grid.tabstops if stop < cursor.x)
+        cursor.x = stops[-count] if count <= len(stops) else 0
+
+    def to_line(self, line: int) -> None:
+        self.to_position([line, self._grid.cursor.x + 1])
+
+    def to_position(self, numbers: Sequence[int]) -> None:
+        line, column = (numbers[0] or 1), (numbers[1] if len(numbers) > 1 else 0)
+        if _ORIGIN in self._grid.mode:
+            top, bottom = self._margins()
+            line = min(line, bottom - top + 1)
+        self._grid.cursor_position(line, column)
+
+    def set_margins(self, numbers: Sequence[int]) -> None:
+        self._grid.set_margins(numbers[0] or 1, (numbers[1] if len(numbers) > 1 else 0) or self._grid.lines)
+
+    def _margins(self) -> tuple[int, int]:
+        return self._grid.margins or (0, self._grid.lines - 1)
+
+    def save_cursor(self, _numbers: Sequence[int] = ()) -> None:
+        cursor = self._grid.cursor
+        origin = _ORIGIN in self._grid.mode
+        self._saved = _Saved(cursor.x, cursor.y, origin, (self._drawing[0], self._drawing[1]), self._shift)
+
+    def restore_cursor(self, _numbers: Sequence[int] = ()) -> None:
+        grid, saved = self._grid, self._saved
+        (grid.mode.add if saved.origin else grid.mode.discard)(_ORIGIN)
+        self._put_cursor(saved.x, saved.y)
+        self._drawing, self._shift = list(saved.drawing), saved.shift
+
+    def _put_cursor(self, x: int, y: int) -> None:
+        grid = self._grid
+        grid.cursor.x, grid.cursor.y = min(x, grid.columns), min(y, grid.lines - 1)
+
+    # Scrolling
+
+    def index(self, count: int = 1) -> None:
+        cursor, (top, bottom) = self._grid.cursor, self._margins()
+        if cursor.y > bottom:
+            cursor.y = min(cursor.y + count, self._grid.lines - 1)
+        elif cursor.y + count <= bottom:
+            cursor.y += count
+        else:
+            self._scroll(top, cursor.y + count - bottom)
+            cursor.y = bottom
+
+    def next_line(self) -> None:
+        self._grid.cursor.x = 0
+        self.index()
+
+    def reverse_index(self) -> None:
+        if self._grid.cursor.y == self._margins()[0]:
+            self.scroll_down(1)
+        elif self._grid.cursor.y > 0:
+            self._grid.cursor.y -= 1
+
+    def scroll_up(self, count: int) -> None:
+        self._scroll(self._margins()[0], count)
+
+    def scroll_down(self, count: int) -> None:
+        self._scroll(self._margins()[0], -count)
+
+    def insert_lines(self, count: int) -> None:
+        self.delete_lines(-count)
+
+    def delete_lines(self, count: int) -> None:
+        (top, bottom), cursor = self._margins(), self._grid.cursor
+        if top <= cursor.y <= bottom:
+            self._scroll(cursor.y, count)
+            cursor.x = 0
+
+    def _scroll(self, top: int, count: int) -> None:
+        """The lines from here to the bottom margin move up, or down by a negative count."""
+        rows = range(top, self._margins()[1] + 1)
+        page = self._grid.buffer
+        lines = list(map(page.__getitem__, rows))
+        cut = min(count, len(rows)) if count > 0 else max(0, len(rows) + count)
+        for line in lines[:cut] if count > 0 else lines[cut:]:
+            line.clear()
+        page.update(zip(rows, lines[cut:] + lines[:cut], strict=True))
+
+    # Erasing, inserting
+
+    def erase_in_display(self, numbers: Sequence[int]) -> None:
+        grid, y = self._grid, self._grid.cursor.y
+        if numbers[0] == 2:
+            grid.buffer.clear()
+        elif numbers[0] in (0, 1):
+            for other in list(grid.buffer):
+                if (other > y) if numbers[0] == 0 else (other < y):
+                    del grid.buffer[other]
+            self.erase_in_line(numbers)
+
+    def erase_in_line(self, numbers: Sequence[int]) -> None:
+        grid, cursor = self._grid, self._grid.cursor
+        how = numbers[0]
+        if how in (0, 1, 2):
+            first = cursor.x if how == 0 else 0
+            last = cursor.x if how == 1 else grid.columns
+            self._blank(first, last)
+
+    def erase_cells(self, count: int) -> None:
+        self._blank(self._grid.cursor.x, self._grid.cursor.x + count - 1)
+
+    def _blank(self, first: int, last: int) -> None:
+        line = self._grid.buffer[self._grid.cursor.y]
+        for x in [x for x in line if first <= x <= last]:
+            del line[x]
+
+    def insert_cells(self, count: int) -> None:
+        line, at, columns = self._grid.buffer[self._grid.cursor.y], self._grid.cursor.x, self._grid.columns
+        moved = {x + count: cell for x, cell in line.items() if at <= x < columns - count}
+        self._blank(at, columns)
+        line.update(moved)
+
+    def delete_cells(self, count: int) -> None:
+        line, at = self._grid.buffer[self._grid.cursor.y], self._grid.cursor.x
+        moved = {x - count: cell for x, cell in line.items() if x >= at + count}
+        self._blank(at, self._grid.columns)
+        line.update(moved)
+
+    def fill(self) -> None:
+        grid = self._grid
+        grid.margins = None
+        grid.cursor_position()
+        line = dict.fromkeys(range(grid.columns), self._cells["E"])
+        for y in range(grid.lines):
+            grid.buffer[y].update(line)
+
+    # Modes and pages
+
+    def clear_tabs(self, numbers: Sequence[int]) -> None:
+        self._grid.clear_tab_stop(numbers[0])
+
+    def set_tab(self) -> None:
+        self._grid.set_tab_stop()
+
+    def set_modes(self, numbers: Sequence[int]) -> None:
+        self._grid.set_mode(*(number for number in numbers if number in (_INSERT, _NEWLINE)))
+
+    def reset_modes(self, numbers: Sequence[int]) -> None:
+        self._grid.reset_mode(*(number for number in numbers if number in (_INSERT, _NEWLINE)))
+
+    def set_private_modes(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if number in (1, 6, 7, 25):
+                self._grid.set_mode(number, private=True)
+            elif number == 1048:
+                self.save_cursor()
+            elif number in (47, 1047, 1049) and not self._is_alternate:
+                self._main_cursor = self._grid.cursor.x, self._grid.cursor.y
+                self._switch_page()
+                if number == 1049:
+                    self._grid.buffer.clear()
+
+    def reset_private_modes(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if number in (1, 6, 7, 25):
+                self._grid.reset_mode(number, private=True)
+            elif number == 1048:
+                self.restore_cursor()
+            elif number in (47, 1047, 1049) and self._is_alternate:
+                if number == 1047:
+                    self._grid.buffer.clear()
+                self._switch_page()
+                if number == 1049:
+                    self._put_cursor(*self._main_cursor)
+
+    def _switch_page(self) -> None:
+        """The pages share cursor, margins and modes."""
+        self._grid.buffer, self._other_page = self._other_page, self._grid.buffer
+        self._is_alternate = not self._is_alternate
+
+    def reset(self) -> None:
+        self._other_page.clear()
+        self._grid.reset()
+        self._is_alternate = False
+        self.title = self._last_drawn = ""
+        self.soft_reset()
+
+    def soft_reset(self, _numbers: Sequence[int] = ()) -> None:
+        self._grid.margins = None
+        self._grid.mode = {_WRAP, _VISIBLE}
+        self._drawing, self._shift = [False, False], False
+        self._saved = _Saved()
+
+    def _resize_page(self, page: Any, cursor_y: int, rows: int, columns: int) -> None:
+        surplus = self._grid.lines - rows
+        from_top = max(0, surplus - (self._grid.lines - 1 - cursor_y))
+        for y in sorted(page):
+            line = page.pop(y)
+            if 0 <= y - from_top < rows:
+                page[y - from_top] = line
+                for x in [x for x in line if x >= columns]:
+                    del line[x]
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What ESC 7 keeps."""
+
+    x: int = 0
+    y: int = 0
+    origin: bool = False
+    drawing: tuple[bool, bool] = (False, False)
+    shift: bool = False
+
+
+class _Cells(dict[str, Any]):
+    """pyte's cell for a character, made once."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        self._make = make
+
+    def __missing__(self, char: str) -> Any:
+        cell = self[char] = self._make(char)
+        return cell
+
+
+def _within(position: int, size: int) -> int:
+    return max(0, min(position, size - 1))

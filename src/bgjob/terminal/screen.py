@@ -1,0 +1,202 @@
+"""The rendered screen of a terminal job: what a person in front of it would see, as text.
+
+Whatever a job has printed, only the end of its log is replayed:
+
+    end_of_log(window, offset, sizes)   the last part of a log -> the screen
+        starting_point(window)          where in it to begin, and is that exact
+        modes_in(bytes)                 what the bytes before that point left switched on
+        render(events, rows, columns)   replays bytes and resizes
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bgjob.terminal.emulator import Size, Terminal
+from bgjob.terminal.page import Screen
+from bgjob.terminal.size import drawable
+
+REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
+SCROLLED_ROWS = 2_500_000  # where every few characters are a line, and each moves all rows: the same time
+WINDOW_BYTES = 4 * REPLAY_BYTES  # how much of the log's end to pass: modes are found in all of it
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin the replay of a window, and the modes to begin it with."""
+
+    offset: int
+    modes: bytes
+    exact: bool
+
+
+def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]) -> Screen:
+    """The screen as the window leaves it.
+
+    window: the last WINDOW_BYTES or less of the log; offset: where in the log it begins;
+    sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
+    """
+    drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
+    is_drawable, sizes = drawn == [*sizes], drawn
+    start = starting_point(
+        window,
+        max(rows for _, rows, _ in sizes),
+        is_whole=offset == 0,
+        most=min(_replay_bytes(rows, columns) for _, rows, columns in sizes),
+        resizes=[at - offset for at, _, _ in sizes[1:]],
+    )
+    begin = offset + start.offset
+    _, rows, columns = [sizes[0], *(size for size in sizes if size[0] <= begin)][-1]
+    events: list[bytes | Size] = [start.modes]
+    position = start.offset
+    for at, new_rows, new_columns in sizes:
+        if at > begin:
+            events += [window[position : at - offset], (new_rows, new_columns)]
+            position = min(at - offset, len(window))
+    screen = render([*events, window[position:]], rows, columns)
+    return replace(screen, exact=start.exact and is_drawable)
+
+
+def _replay_bytes(rows: int, columns: int) -> int:
+    return min(REPLAY_BYTES, columns * SCROLLED_ROWS // (rows + 80))
+
+
+def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
+    """The screen after all events: bytes that were printed, or a new (rows, columns)."""
+    terminal = Terminal(rows, columns)
+    for event in events:
+        if isinstance(event, bytes):
+            terminal.feed(event)
+        else:
+            terminal.resize(*event)
+    return terminal.screen()
+
+
+# Where to begin
+
+_HOME = rb"\[(?:1;1|1|;)?H"
+_SGR = rb"(?:\x1b\[[0-9;]*m)*+"
+_SETTINGS = rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"  # nothing is drawn by them
+_PAGE_EVENT = re.compile(
+    rb"\x1b(?:(?P<reset>c)"
+    rb"|(?P<clear>#8|" + _HOME + _SGR + rb"\x1b\[[02]?J|\[2J" + _SGR + rb"\x1b" + _HOME + rb")"
+    rb"|\[\?(?:(?P<saves>1049)|1047|47)"
+    rb"(?:(?P<leaves>l)|h(?:(?=(?P<places>" + _SETTINGS + rb"\x1b\[[0-9;]*+H))|)))"
+)
+_MODE_EVENT = re.compile(
+    rb"\x1b(?:(?P<reset>c|\[!p)"
+    rb"|\[(?P<modes>\??[0-9;]{1,64}[hl])"
+    rb"|\[(?P<margins>[0-9;]{0,16}r)"
+    rb"|(?P<charset>[()][0-9A-Z])"
+    rb"|\](?P<title>[02];[^\x00-\x1f\x7f]{0,1024})(?:\x07|\x1b\\))"
+)
+_KEPT_MODES = frozenset([b"4", b"20", b"?1", b"?6", b"?7", b"?25"])
+_PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
+
+
+def starting_point(
+    window: bytes,
+    rows: int = 24,
+    *,
+    is_whole: bool = False,
+    most: int = REPLAY_BYTES,
+    resizes: Sequence[int] = (),
+) -> Start:
+    """The last place from which a replay, of `most` bytes, shows the same as one of everything.
+
+    That is where the page that is shown at the end was cleared, or a screenful of plain lines scrolled everything
+    else away. is_whole: nothing comes before the window; resizes: where in it the terminal changed its size.
+    """
+    entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
+    cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows, resizes))
+    earliest = len(window) - most
+    if cleared >= max(earliest, 0):
+        return Start(cleared, modes_in(window[:cleared], resizes, entered), exact=True)
+    if is_whole and earliest <= 0:
+        return Start(0, b"", exact=True)
+    begin = _sequence_start(window, max(earliest, 0))
+    return Start(begin, modes_in(window[:begin], resizes, entered), exact=False)
+
+
+def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> bytes:
+    """What the bytes leave switched on, as a short sequence that does the same. A resize takes the margins back.
+
+    A longer memory is made by putting it in front: modes_in(newer, before=modes_in(older)).
+    """
+    resized = max((len(before) + at for at in resizes if 0 <= at <= len(data)), default=0)
+    kept: dict[bytes, bytes] = {}
+    for event in _MODE_EVENT.finditer(before + data):
+        kind, body = event.lastgroup, event[event.lastgroup or 0]
+        if kind == "reset":
+            kept = {key: kept[key] for key in (b"page", b"title") if body != b"c" and key in kept}
+        elif kind == "modes":
+            kept.update(_single_modes(body))
+        elif kind != "margins" or event.end() > resized:
+            kept[body[:1] if kind == "charset" else str(kind).encode()] = event[0]
+    page = kept.pop(b"page", b"")
+    return page + b"".join(kept.values())
+
+
+def _single_modes(body: bytes) -> Iterable[tuple[bytes, bytes]]:
+    mark, final = body[: body.startswith(b"?")], body[-1:]
+    for number in body[len(mark) : -1].split(b";"):
+        mode = mark + number
+        if mode in _KEPT_MODES:
+            yield mode, b"\x1b[" + mode + final
+        elif mode in _PAGE_MODES:
+            yield b"page", b"\x1b[?1049" + final
+
+
+def _last_clear(window: bytes, is_alternate: bool) -> int:
+    """Where the page that is shown at the end of the window was last empty; -1 if nowhere in it."""
+    cleared = {False: -1, True: -1}
+    for event in _PAGE_EVENT.finditer(window):
+        if event["reset"]:
+            is_alternate = False
+            cleared = {False: event.start(), True: event.start()}
+        elif event["clear"]:
+            cleared[is_alternate] = event.start()
+        elif event["saves"] and bool(event["leaves"]) == is_alternate:
+            # blank when entered; but the cursor stays where it is on the main page, unless it is placed
+            cleared[True] = event.start() if event["places"] else cleared[False]
+            is_alternate = not is_alternate
+        else:
+            is_alternate = not event["leaves"]
+    return cleared[is_alternate]
+
+
+def _last_scrolled_away(window: bytes, rows: int, resizes: Sequence[int]) -> int:
+    """Where a stretch of plain lines at the end begins that is two screens long; -1 if there is none.
+
+    The first screen of it brings the cursor down, wherever it was; the second moves all else out of sight.
+    """
+    plain = max(window.rfind(b"\x1b"), window.rfind(b"\x0e"), window.rfind(b"\x0f")) + 1
+    position = len(window)
+    for _ in range(2 * rows + 1):
+        position = window.rfind(b"\n", plain, position)
+        if position < 0:
+            return -1
+    position = window.rfind(b"\r", plain, position)  # in the first column, as far as that is known
+    if position < 0:
+        return -1
+    if re.search(rb"\x1b\[[1-9;][0-9;]*r\Z|\x1b\[[1-9;][0-9;]*r\x1b", modes_in(window[:position], resizes)):
+        return -1  # the lines scroll in a part of the screen only
+    return position
+
+
+def _begins_on_alternate(window: bytes) -> bool:
+    """A page that is left first was entered before."""
+    left, entered = (
+        min((at for at in map(window.find, sequences) if at >= 0), default=len(window))
+        for sequences in (
+            [b"\x1b[" + mode + b"l" for mode in _PAGE_MODES],
+            [b"\x1b[" + mode + b"h" for mode in _PAGE_MODES],
+        )
+    )
+    return left < entered
+
+
+def _sequence_start(window: bytes, offset: int) -> int:
+    """The next line or escape sequence: nothing is cut in the middle."""
+    match = re.compile(rb"\n|(?=\x1b)").search(window, offset)
+    return match.end() if match else offset
