@@ -74,7 +74,7 @@ def one(command: str, watch: list[str]) -> tuple[float, float, float]:
             state, ended = jobs.look(job.id).job.state, time.monotonic()
             assert isinstance(state, Ended)
             behind = state.output_bytes - seen(jobs, job.id) if watch else 0
-            while job.id in watch_registry.entered(jobs._store.home):
+            while job.id in watch_registry.registered(jobs._store.home):
                 time.sleep(0.01)
             check(jobs, job.id, watch)
             for _, other in jobs._store.jobs():

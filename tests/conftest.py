@@ -193,7 +193,7 @@ def empty_queue(jobs: Jobs, home: Path) -> None:
     for entry in queue_dir.entries(str(home)):
         with contextlib.suppress(JobNotFound):
             jobs.kill(queue_dir.job_of(entry), grace_s=0)
-    wait_until(lambda: not queue_dir.has_drainer(str(home)), "a queue without jobs has no drainer")
+    wait_until(lambda: not queue_dir.has_dispatcher(str(home)), "a queue without jobs has no drainer")
 
 
 def end_all_jobs(home: Path) -> None:

@@ -60,7 +60,7 @@ def make_home(home: Path) -> None:
         event_log.append(store.events, "started", job_id, name="a name")
     event_log.append(store.events, "matched", RICH, pattern="out", line="out 1", cursor="0-5")
     event_log.append(store.events, "ended", PLAIN, name="a name", cause="exited", exit_code=0)
-    watch_registry.enter(str(home), RICH)
+    watch_registry.add(str(home), RICH)
     (home / "on_event.json").write_text('{"cursor": "1.0"}')
     quota.make_room(store, 1 << 40)
     retention.clean(store, keep_jobs=1000, keep_days=1000, interval_s=0)

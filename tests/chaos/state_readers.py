@@ -41,7 +41,7 @@ from bgjob.link.spawn import Spawner
 from bgjob.mcp.news import telling
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
-from bgjob.shim.dispatcher import Drainer
+from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store import quota, retention
 from bgjob.store.store import Store
 from bgjob.watch import watcher
@@ -145,7 +145,7 @@ def _start_where_full(world: World) -> None:
 def _drain(world: World) -> None:
     """One look of it; what it would start it only counts. Where it cannot even begin, its keeper tries again."""
     with _inside(world.home) as lock, contextlib.suppress(OSError):
-        Drainer(world.home, lock, lambda *_: None)._start_all()
+        Dispatcher(world.home, lock, lambda *_: None)._start_all()
 
 
 def _watch(world: World) -> None:

@@ -50,7 +50,7 @@ def test_nothing_is_lost_or_doubled_whoever_is_killed(tmp_path: Path) -> None:
     finally:
         strike(carriers(mark), mark)
     notes = Notes(tmp_path)
-    verdict = Verdict(jobs, notes)
+    verdict = Readiness(jobs, notes)
     verdict.check()
     struck = collections.Counter(notes.struck())
     print(f"{dict(struck)} killed in {time.monotonic() - began:.0f} s; {dict(verdict.outcomes)}")
@@ -72,7 +72,7 @@ def see_them_end(jobs: Jobs) -> None:
     jobs.close()
 
 
-class Verdict:
+class Readiness:
     def __init__(self, jobs: Jobs, notes: Notes) -> None:
         self._jobs, self._notes = jobs, notes
         self._journal = [line.split() for line in notes.journal.read_text().splitlines()]
@@ -148,7 +148,7 @@ def test_the_judge_can_tell(tmp_path: Path) -> None:
     lines = [f"+ {job_id} -" for job_id in ids] + [f"- {job_id} -" for job_id in ids] + [f"+ {ids[0]} -"]
     notes.journal.write_text("\n".join(lines) + "\n")
     notes.say(f"submitted {ids[0]}")
-    verdict = Verdict(open_jobs({**os.environ, "BGJOB_HOME": str(tmp_path / "home")}), notes)
+    verdict = Readiness(open_jobs({**os.environ, "BGJOB_HOME": str(tmp_path / "home")}), notes)
     verdict.check()
     said = "\n".join(verdict.violations)
     assert f"{ids[0]} has started 2 times" in said

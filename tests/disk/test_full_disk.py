@@ -256,7 +256,7 @@ def test_a_full_disk_is_not_asked_for_every_byte(disk: SmallDisk, monkeypatch: p
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from bgjob import log_writer
+from bgjob.home import log_writer
 from bgjob.api import open_jobs
 from bgjob.link.control import Line
 from bgjob.core.job import Exited

@@ -14,7 +14,7 @@ from bgjob.core.job import Job
 from bgjob.home import event_log
 from bgjob.home.event_log import Cursor
 from bgjob.store import event_reader, reconcile
-from bgjob.store.reconcile import History
+from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
 from tests.disk.stores import ended_job, jobs_on, running_job
 from tests.disk.test_event_log import THINGS
@@ -64,7 +64,7 @@ def test_of_many_ends_that_nobody_told_each_is_told_once_and_some_at_a_time(
     monkeypatch.setattr(reconcile, "LOOK_S", -1.0)
     monkeypatch.setattr(reconcile, "LOOKED_AT", 10)
     ids = [ended_job(store) for _ in range(35)]
-    first, second = History(store), History(store)
+    first, second = Reconciler(store), Reconciler(store)
     first.reconcile()
     assert sorted(told(store)) == sorted(ids[-10:])
     for _ in range(5):
@@ -77,7 +77,7 @@ def test_many_that_run_are_looked_at_in_turns(store: Store, monkeypatch: pytest.
     monkeypatch.setattr(reconcile, "LOOK_S", -1.0)
     monkeypatch.setattr(reconcile, "LOOKED_AT", 2)
     running = [running_job(store) for _ in range(9)]
-    ours = History(store)
+    ours = Reconciler(store)
     ours.reconcile()
     for new in running[::2]:
         os.close(new.lock)
@@ -98,7 +98,7 @@ def test_what_is_asked_for_is_looked_at_first(store: Store, monkeypatch: pytest.
 def test_an_end_is_told_with_the_time_at_which_it_was(store: Store) -> None:
     ended_at = time.time() - 5000
     ended_job(store, ended_at)
-    History(store).reconcile()
+    Reconciler(store).reconcile()
     ((event, _),) = event_reader.read(store.events, Cursor(0, 0))
     assert event["at"] == pytest.approx(ended_at, abs=0.001)
 
@@ -106,7 +106,7 @@ def test_an_end_is_told_with_the_time_at_which_it_was(store: Store) -> None:
 def test_an_end_that_is_old_is_told_no_more(store: Store) -> None:
     job_id = ended_job(store)
     os.utime(store.directory(job_id), (0, time.time() - reconcile.FORGOTTEN_S - 60))
-    History(store).reconcile()
+    Reconciler(store).reconcile()
     assert told(store) == []
 
 
@@ -116,7 +116,7 @@ def test_an_end_that_may_have_been_told_in_what_retention_took_is_not_told_again
     Path(store.events, "5").touch()
     os.utime(Path(store.events, "5"), (full_at, full_at))
     os.utime(store.directory(before), (0, full_at - 60))
-    History(store).reconcile()
+    Reconciler(store).reconcile()
     assert told(store) == [after]
 
 
@@ -124,7 +124,7 @@ def test_an_end_that_may_have_been_told_in_what_retention_took_is_not_told_again
 def test_without_its_lock_an_end_is_told_all_the_same(store: Store, thing: str) -> None:
     THINGS[thing](Path(store.events, reconcile.LOCK))
     job_id = ended_job(store)
-    History(store).reconcile()
+    Reconciler(store).reconcile()
     assert told(store) == [job_id]
 
 
@@ -132,7 +132,7 @@ def test_what_has_ended_takes_no_memory(store: Store) -> None:
     ids = [str(uuid.uuid4()) for _ in range(5000)]
     lines = (LINE % (kind, job_id) for job_id in ids for kind in ("started", "ended"))
     Path(store.events, "1").write_text("".join(lines))
-    ours = History(store)
+    ours = Reconciler(store)
     tracemalloc.start()
     try:
         ours.reconcile()

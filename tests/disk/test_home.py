@@ -107,7 +107,7 @@ def test_a_sandbox_that_has_no_name_for_root_is_no_reason_to_refuse() -> None:
     home = tempfile.mkdtemp()  # pytest's own directories are closed to others
     os.chown(home, NOBODY, NOBODY)
     sandboxed = ["unshare", "--user", "--map-user=1000", ANY_PYTHON, "-c"]
-    code = f"import sys; sys.path[:0] = [{PACKAGE_ROOT!r}]; from bgjob import home_dir; "
+    code = f"import sys; sys.path[:0] = [{PACKAGE_ROOT!r}]; from bgjob.home import home_dir; "
     try:
         if as_nobody([*sandboxed, f"{code} assert __import__('os').stat('/').st_uid not in (0, 1000)"]):
             pytest.skip("no such sandbox here, or our code is out of its sight")
@@ -191,7 +191,7 @@ def test_the_directory_of_watches_is_looked_at_by_whoever_needs_it(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
     store = Store(str(tmp_path / "home"))
-    watch_registry.enter(store.home, ended_job(store))
+    watch_registry.add(store.home, ended_job(store))
     spoil(Path(store.home, watch_registry.WATCHES))
     with pytest.raises(CannotStart, match="Move it away"):
         jobs_on(store).execute("true", watch=["x"])
@@ -232,7 +232,7 @@ def test_the_next_start_makes_what_is_gone_again_and_private(tmp_path: Path, lef
     with umask(0):
         store.prepare()
         job_id = ended_job(store)
-        watch_registry.enter(store.home, job_id)
+        watch_registry.add(store.home, job_id)
     assert listed(store) == [job_id]
     assert set(modes(home, *everything_in(home))) == {"700"}
 

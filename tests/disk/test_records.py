@@ -70,7 +70,7 @@ def test_what_is_not_a_record_is_taken_for_missing(tmp_path: Path, kind: str) ->
 
 LIMITED_READ = """
 import resource, sys
-from bgjob import jobdir
+from bgjob.home import jobdir
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 assert jobdir.read_record(sys.argv[1]) is None
 """

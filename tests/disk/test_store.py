@@ -221,7 +221,7 @@ def test_a_rebuild_of_the_index_that_was_killed_is_made_up_for(store: Store) -> 
     shutil.rmtree(f"{store.home}/index")
     script = """
 import os, signal, sys
-from bgjob.index import Index
+from bgjob.store.index import Index
 from bgjob.store.store import Store
 enter, left = Index.enter, [3]
 def limited(*arguments):

@@ -17,7 +17,7 @@ from bgjob.store import event_reader
 from bgjob.store.store import Store
 from bgjob.system import own_argv
 from bgjob.watch import watcher
-from bgjob.watch.hooks import COMPLAINT, POSITION, Courier
+from bgjob.watch.hooks import COMPLAINT, POSITION, HookRunner
 from tests.chaos.tools import PATIENCE_S, wait_until
 from tests.disk.stores import new_spec, write_outcome
 from tests.disk.test_event_log import THINGS
@@ -63,14 +63,14 @@ STATES = {
 def test_a_state_that_cannot_be_read_makes_it_look_once_more(store: Store, state: dict[str, Any]) -> None:
     job_id = printed(store, b"a needle\n", watch=["needle"])
     Path(store.directory(job_id), "watch.json").write_text(json.dumps(state))
-    watch_registry.enter(store.home, job_id)
+    watch_registry.add(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
 
 
 def test_a_pattern_that_is_none_is_passed_over(store: Store) -> None:
     job_id = printed(store, b"a needle\n", watch=["(", "needle", "x" * 10_000])
-    watch_registry.enter(store.home, job_id)
+    watch_registry.add(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
 
@@ -83,18 +83,18 @@ def test_what_is_no_job_among_the_watches_keeps_nobody(store: Store, thing: str,
     THINGS[thing](path)
     os.utime(path, (1, 1), follow_symlinks=False)  # nobody has just begun it
     job_id = printed(store, b"a needle\n", watch=["needle"])
-    watch_registry.enter(store.home, job_id)
+    watch_registry.add(store.home, job_id)
     watcher.sweep(store, time.monotonic() + 30)
     assert told(store) == [("matched", "a needle")]
     subprocess.run(
         [*own_argv.WATCHER, store.home], check=True, timeout=PATIENCE_S
     )  # it ends: nothing is left to do
     assert not Path(store.home, "watcher-error.txt").exists()
-    assert watch_registry.entered(store.home) == []
+    assert watch_registry.registered(store.home) == []
 
 
 def hand_over(store: Store) -> None:
-    wait_until(Courier(store).turn)
+    wait_until(HookRunner(store).turn)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ ENTRIES: dict[str, Callable[[Path], object]] = {
 def test_an_environment_that_cannot_be_read_is_none(store: Store, hooked: str, out: Path, entry: str) -> None:
     """And not that of the process which hands over."""
     Path(store.home, watch_registry.WATCHES).mkdir(0o700)
-    ENTRIES[entry](Path(watch_registry.entry(store.home, hooked)))
+    ENTRIES[entry](Path(watch_registry.entry_path(store.home, hooked)))
     hand_over(store)
     assert out.read_text().split() == ["started", "ended"]
 

@@ -245,7 +245,7 @@ def test_the_port_of_a_job_is_found(jobs: Jobs, tmp_path: Path) -> None:
 
 UNPRIVILEGED = """
 import ctypes, dataclasses, json, os, socket
-from bgjob.activity import activity, port_holder
+from bgjob.api.activity import activity, port_holder
 PR_SET_DUMPABLE = 4
 libc = ctypes.CDLL(None)
 if os.getuid() == 0:

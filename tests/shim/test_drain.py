@@ -17,7 +17,7 @@ import pytest
 from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.core.job import Exited
 from bgjob.home import jobdir, queue_dir
-from bgjob.shim.dispatcher import Drainer
+from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store.store import Store
 from tests.chaos.tools import linux_only, needs, wait_until
 from tests.conftest import Gate
@@ -28,33 +28,33 @@ ENTRY = queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1)
 
 
 @pytest.fixture
-def drainer(home: Path) -> Iterator[Drainer]:
+def drainer(home: Path) -> Iterator[Dispatcher]:
     Store(str(home))
-    lock = queue_dir.become_drainer(str(home))
+    lock = queue_dir.become_dispatcher(str(home))
     assert lock is not None
-    drainer = Drainer(str(home), lock, lambda *_: None)
+    drainer = Dispatcher(str(home), lock, lambda *_: None)
     yield drainer
     for fd in (lock, drainer._kicks, drainer._null):
         os.close(fd)
 
 
-def test_it_lets_go_when_nothing_waits(home: Path, drainer: Drainer) -> None:
+def test_it_lets_go_when_nothing_waits(home: Path, drainer: Dispatcher) -> None:
     assert drainer._go_on() is False
-    assert not queue_dir.has_drainer(str(home))
+    assert not queue_dir.has_dispatcher(str(home))
 
 
-def test_who_enters_while_it_lets_go_is_seen(home: Path, drainer: Drainer) -> None:
+def test_who_enters_while_it_lets_go_is_seen(home: Path, drainer: Dispatcher) -> None:
     """That one has seen the lock, and starts nobody."""
     queue_dir.enter(str(home), ENTRY)
     assert drainer._go_on() is True
-    assert queue_dir.has_drainer(str(home))
+    assert queue_dir.has_dispatcher(str(home))
     queue_dir.leave(str(home), ENTRY)
 
 
-def test_it_leaves_the_rest_to_whoever_was_faster(home: Path, drainer: Drainer) -> None:
+def test_it_leaves_the_rest_to_whoever_was_faster(home: Path, drainer: Dispatcher) -> None:
     queue_dir.enter(str(home), ENTRY)
     fcntl.flock(drainer._lock, fcntl.LOCK_UN)
-    other = queue_dir.become_drainer(str(home))
+    other = queue_dir.become_dispatcher(str(home))
     assert other is not None
     assert drainer._go_on() is False
     os.close(other)
@@ -68,13 +68,13 @@ def test_who_only_looks_keeps_nobody_from_becoming_it(home: Path) -> None:
 
     def look() -> None:
         while not done.is_set():
-            queue_dir.has_drainer(str(home))
+            queue_dir.has_dispatcher(str(home))
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
         for _ in range(200):
-            lock = queue_dir.become_drainer(str(home))
+            lock = queue_dir.become_dispatcher(str(home))
             assert lock is not None
             os.close(lock)
     finally:
@@ -82,7 +82,9 @@ def test_who_only_looks_keeps_nobody_from_becoming_it(home: Path) -> None:
         looking.join()
 
 
-def test_an_entry_of_a_submitter_at_work_stays_and_of_a_killed_one_goes(home: Path, drainer: Drainer) -> None:
+def test_an_entry_of_a_submitter_at_work_stays_and_of_a_killed_one_goes(
+    home: Path, drainer: Dispatcher
+) -> None:
     queue_dir.enter(str(home), ENTRY)
     draft = home / "drafts" / queue_dir.job_of(ENTRY)
     draft.mkdir()
@@ -94,7 +96,7 @@ def test_an_entry_of_a_submitter_at_work_stays_and_of_a_killed_one_goes(home: Pa
 
 
 def test_one_that_becomes_visible_while_it_is_looked_at_is_not_taken_for_started(
-    home: Path, drainer: Drainer
+    home: Path, drainer: Dispatcher
 ) -> None:
     """Not there at the first look, there at the second: it has neither started nor gone."""
     submitting = subprocess.Popen([sys.executable, "-c", SUBMIT, str(home), str(SUBMITTED)])

@@ -354,9 +354,7 @@ def ps(home: Path, clock: Clock) -> list[str]:
 
 # -- what is kept ---------------------------------------------------------------------------------------
 
-CLEAN = (
-    "import sys; from bgjob import retention, store; retention.clean(store.Store(sys.argv[1]), 1000, 7, 0)"
-)
+CLEAN = "import sys; from bgjob.store import retention, store; retention.clean(store.Store(sys.argv[1]), 1000, 7, 0)"
 
 
 def kept(home: Path, clock: Clock) -> list[str]:

@@ -336,7 +336,7 @@ class TestWatches:
     def test_a_flood_is_told_by_some_of_its_lines_and_their_number(self, jobs: Jobs) -> None:
         job = jobs.execute("yes flood | head -n 50000; echo rare", watch=["flood", "rare"])
         jobs.events("0.0", job_ids=[job.id], kinds=["ended"], timeout_s=PATIENCE_S)
-        wait_until(lambda: not watch_registry.entered(jobs._store.home))
+        wait_until(lambda: not watch_registry.registered(jobs._store.home))
         found = jobs.events("0.0", job_ids=[job.id], kinds=["matched"], max_tokens=100_000).events
         floods = [event.details for event in found if event.details["pattern"] == "flood"]
         assert (
@@ -419,7 +419,7 @@ class TestWatches:
         keeper_and_watcher(home)
         jobs.kill(job.id)
         wait_until(lambda: not watchers(home))
-        assert watch_registry.entered(str(home)) == []
+        assert watch_registry.registered(str(home)) == []
 
 
 @pytest.mark.usefixtures("no_watcher_left")
@@ -445,7 +445,7 @@ class TestOnEvent:
         out = tmp_path / "told"
         server = start_server(MCP_BG_ON_EVENT=f"echo $BGJOB_EVENT >> {out}; echo no such host >&2; exit 7")
         server.execute("true")
-        wait_until(lambda: not watch_registry.entered(str(home)))
+        wait_until(lambda: not watch_registry.registered(str(home)))
         assert out.read_text().split() == ["started", "ended"]
         assert "ended with 7" in (home / "on_event.err").read_text()
         assert "no such host" in (home / "on_event.err").read_text()
@@ -458,7 +458,7 @@ class TestOnEvent:
         server = start_server(MCP_BG_ON_EVENT=hangs)
         answer = server.call("execute_command", command="echo quick", wait_s=5)
         assert answer["status"] == "completed"
-        wait_until(lambda: not watch_registry.entered(str(home)))
+        wait_until(lambda: not watch_registry.registered(str(home)))
         assert out.read_text().split() == ["started", "ended"]
         assert "took more than" in (home / "on_event.err").read_text()
 
@@ -475,7 +475,7 @@ class TestOnEvent:
             os.kill(pid, signal.SIGKILL)
             wait_until_gone(pid)
         server.call("list_jobs")  # whoever comes by starts another
-        wait_until(lambda: not watch_registry.entered(str(home)))
+        wait_until(lambda: not watch_registry.registered(str(home)))
         assert out.read_text().split() == ["started", "started", "ended"]
         wait_until_gone(int((tmp_path / "told.pid").read_text()))  # with the one that had started it
 
@@ -524,7 +524,7 @@ class TestOnEvent:
         quiet, loud = start_server(), start_server(MCP_BG_ON_EVENT=f"echo $BGJOB_JOB_ID >> {out}")
         quiet.call("execute_command", command="true", wait_s=20)
         job_id = loud.execute("true")
-        wait_until(lambda: not watch_registry.entered(str(home)))
+        wait_until(lambda: not watch_registry.registered(str(home)))
         assert set(out.read_text().split()) == {job_id}
 
 

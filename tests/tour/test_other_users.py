@@ -49,7 +49,7 @@ class Place:
         proof = f"id -u > {self.proof}"
         spec = new_spec(command=proof, queue=queue, on_event=proof)
         os.close(store.create(spec, packed(vars(spec), {"PATH": os.environ["PATH"]}, 0o022)).lock)
-        watch_registry.enter(store.home, spec.id)
+        watch_registry.add(store.home, spec.id)
         event_log.append(store.events, "started", spec.id)
         subprocess.run(["chmod", "-R", "a+rX", self._stage], check=True)
         return spec.id
@@ -153,7 +153,7 @@ def test_a_watcher_goes_on_in_its_own_home_when_that_is_swapped(place: Place, ga
     with opened(place) as jobs:
         jobs.execute(f"{gate.pause}; echo found; cat", watch=["found"])
         gate.wait_until_reached()
-        wait_until(lambda: watch_registry.is_kept(str(place.home)), "somebody watches")
+        wait_until(lambda: watch_registry.has_watcher(str(place.home)), "somebody watches")
         place.swap()
         place.home.parent.chmod(0o755)  # too late
         gate.open()
@@ -184,5 +184,5 @@ def test_an_event_that_another_user_left_in_our_home_runs_no_command(place: Plac
     (place.home / "queue" / queue_dir.entries(str(place.home))[0]).unlink()
     (place.home / "jobs" / planted / "papers").unlink()
     subprocess.run([*WATCHER, str(place.home)], check=True, timeout=60)
-    assert not watch_registry.entered(str(place.home))
+    assert not watch_registry.registered(str(place.home))
     assert not place.proof.exists()

@@ -10,7 +10,7 @@ from bgjob.core.errors import NotSteerable, StoreUnusable
 from bgjob.core.job import Ended, Job, Lost, Running
 from bgjob.home import queue_dir, watch_registry
 from bgjob.link import sweep
-from bgjob.link.spawn import Spawner, start_drainer
+from bgjob.link.spawn import Spawner, start_dispatcher
 from bgjob.link.supervisors import Supervisors, Whose
 from bgjob.output.log_reader import LogReader, Rotated
 from bgjob.store import retention
@@ -80,9 +80,9 @@ class Door:
         """Something waits: then somebody is there who will start it."""
         home = self._store.home
         with contextlib.suppress(OSError):  # who looks next tries again: what waits is on disk
-            if not queue_dir.has_drainer(home):
-                start_drainer(home)
-        queue_dir.kick(home)
+            if not queue_dir.has_dispatcher(home):
+                start_dispatcher(home)
+        queue_dir.wake(home)
 
     def _clean(self) -> None:
         """What whoever starts a job does for all. Who only looks deletes nothing."""

@@ -19,8 +19,8 @@ from bgjob.home.event_log import Cursor
 from bgjob.output.text import plain_line
 from bgjob.store import event_reader
 from bgjob.store.event_reader import Line
-from bgjob.store.reconcile import History
-from bgjob.system.inotify import Notices
+from bgjob.store.reconcile import Reconciler
+from bgjob.system.inotify import Inotify
 
 DEFAULT_TOKENS = 1500
 MOST_JOBS = 100
@@ -50,7 +50,7 @@ class Telling(Looking):
         wanted = self._filter(job_ids, kinds)
         budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, self._settings.max_response_bytes)
         began, timeout_s = time.monotonic(), min(timeout_s, self._settings.max_wait_s)
-        with self._reading_events(), contextlib.closing(Notices()) as notices:
+        with self._reading_events(), contextlib.closing(Inotify()) as notices:
             if timeout_s > 0:  # to look after a directory costs more than to read it
                 notices.watch(self._store.events)  # first: what happens while we read wakes us
             looked_at, told_s = -LOOK_EVERY_S, 0.0
@@ -74,14 +74,14 @@ class Telling(Looking):
         return News(self._store.events) if self._settings.news else None
 
     @functools.cached_property
-    def _history(self) -> History:
-        return History(self._store)
+    def _history(self) -> Reconciler:
+        return Reconciler(self._store)
 
     def _bring_up_to_date(self, job_ids: Sequence[str]) -> None:
         """What nobody has told is told; what nobody has looked at is looked at."""
         home = self._store.home
         self._store.check_there()
-        if watch_registry.entered(home) and not watch_registry.is_kept(home):
+        if watch_registry.registered(home) and not watch_registry.has_watcher(home):
             from bgjob.watch import watcher  # most reads do not need it
 
             watcher.sweep(self._store, time.monotonic() + CATCH_UP_S)

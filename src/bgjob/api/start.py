@@ -101,9 +101,9 @@ class Starting(Looking):
         """Others were first, or it is not time. Of many at once a drainer starts some while we take the next."""
         home, now = self._store.home, time.monotonic()
         is_one_of_many, self._queued_at = now - self._queued_at < MANY_WITHIN_S, now
-        if is_one_of_many or queue_dir.has_drainer(home) or queue_dir.entries(home):
+        if is_one_of_many or queue_dir.has_dispatcher(home) or queue_dir.entries(home):
             return True
-        return queue_dir.verdict(home, vars(spec))[0] != "holds"
+        return queue_dir.readiness(home, vars(spec))[0] != "ready"
 
     def _enqueue(self, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:
         new = self._store.create(spec, packed(vars(spec), environment, self._umask), priority)
@@ -191,8 +191,8 @@ class Starting(Looking):
             yield
             return
         with contextlib.ExitStack() as undo:
-            watch_registry.enter(home, spec.id, self._hook_environment(spec.on_event))
-            undo.callback(watch_registry.strike_out, home, spec.id)
+            watch_registry.add(home, spec.id, self._hook_environment(spec.on_event))
+            undo.callback(watch_registry.remove, home, spec.id)
             yield
             undo.pop_all()
         watch_registry.ensure_watcher(home, self._environment)

@@ -136,10 +136,10 @@ class Looking(Finding):
         return {job.id: self._place_of(job, waiting, numbers.get(job.id)) for job in queued}
 
     def _place_of(self, job: Job, waiting: Sequence[str], number: int | None) -> Place:
-        stands, why = queue_dir.verdict(self._store.home, vars(job.spec))
+        stands, why = queue_dir.readiness(self._store.home, vars(job.spec))
         return Place(
             position=1 if number is None else number + 1,
-            reason=f"it waits: {why}" if stands == "waits" else f"it waits for a free slot{_of_group(job)}",
+            reason=f"it waits: {why}" if stands == "pending" else f"it waits for a free slot{_of_group(job)}",
             priority=0 if number is None else queue_dir.priority_of(waiting[number]),
         )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 FORMAT_VERSION = 1
-SPEC, SCRIPT, PAPERS, TAKEN = "spec.json", "script", "papers", "papers.taken"
+SPEC, SCRIPT, LAUNCH, LAUNCH_TAKEN = "spec.json", "script", "papers", "papers.taken"
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
 TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
 CONTROL, LOG = "ctl", "log"

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
 
-    Verdict = Literal["waits", "holds", "fails"]
+    Readiness = Literal["pending", "ready", "impossible"]
 
-QUEUE, DRAINER, KICK = "queue", "drainer", "kick"
+QUEUE, DISPATCHER, WAKE = "queue", "drainer", "kick"
 MOST_PRIORITY = 1000
 ORDER_DIGITS, ID_CHARACTERS = 4, 36
 LOCK_TRIES = 10
@@ -109,7 +109,7 @@ def find(home: str, job_id: str) -> str | None:
 def is_waiting(directory: str) -> bool:
     """Papers that another user may have put there are none."""
     try:
-        papers = os.lstat(f"{directory}/{jobdir.PAPERS}")
+        papers = os.lstat(f"{directory}/{jobdir.LAUNCH}")
         return stat.S_ISREG(papers.st_mode) and is_ours_alone(papers) and is_ours_alone(os.lstat(directory))
     except OSError:
         return False
@@ -135,32 +135,34 @@ def is_startable(directory: str) -> bool:
 def take(directory: str) -> bool:
     """For whoever holds it: from now on it does not wait. False if it never did."""
     try:
-        os.rename(f"{directory}/{jobdir.PAPERS}", f"{directory}/{jobdir.TAKEN}")
+        os.rename(f"{directory}/{jobdir.LAUNCH}", f"{directory}/{jobdir.LAUNCH_TAKEN}")
     except FileNotFoundError:
-        return os.path.lexists(f"{directory}/{jobdir.TAKEN}")  # by a shim that was killed over it
+        return os.path.lexists(f"{directory}/{jobdir.LAUNCH_TAKEN}")  # by a shim that was killed over it
     return True
 
 
 def is_being_taken(directory: str) -> bool:
     """It does not wait, and may wait again."""
-    return os.path.lexists(f"{directory}/{jobdir.TAKEN}") and jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
+    return os.path.lexists(f"{directory}/{jobdir.LAUNCH_TAKEN}") and jobdir.is_locked(
+        f"{directory}/{jobdir.SPEC}"
+    )
 
 
 def put_back(directory: str) -> bool:
     """For whoever holds it, and has started nothing: whether it waits, still or again. One that never did, does not."""
     if not is_waiting(directory):
         try:
-            os.rename(f"{directory}/{jobdir.TAKEN}", f"{directory}/{jobdir.PAPERS}")
+            os.rename(f"{directory}/{jobdir.LAUNCH_TAKEN}", f"{directory}/{jobdir.LAUNCH}")
         except OSError:
             return False
     return True
 
 
-def forget_papers(directory: str) -> None:
+def remove_launch_file(directory: str) -> None:
     """Not in a directory that another user may have put there."""
     if not is_directory(directory) or not is_ours_alone(os.lstat(directory)):
         return
-    for name in (jobdir.PAPERS, jobdir.TAKEN):
+    for name in (jobdir.LAUNCH, jobdir.LAUNCH_TAKEN):
         try:
             os.unlink(f"{directory}/{name}")
         except (FileNotFoundError, IsADirectoryError):
@@ -170,7 +172,7 @@ def forget_papers(directory: str) -> None:
 def end_unstarted(directory: str, **how: object) -> None:
     """For whoever holds it: an outcome, and then nothing more to start."""
     jobdir.write_record(f"{directory}/{jobdir.OUTCOME}", jobdir.unstarted(**how), durable=True)
-    forget_papers(directory)
+    remove_launch_file(directory)
 
 
 # -- what it waits for ----------------------------------------------------------------------------------
@@ -207,47 +209,47 @@ def _as_name(value: object) -> str:
     return value
 
 
-def verdict(home: str, spec: Record) -> tuple[Verdict, str]:
+def readiness(home: str, spec: Record) -> tuple[Readiness, str]:
     """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
     terms = spec["queue"]
     for job_id in terms.get("after", ()):
         stands, how = standing(job_directory(home, job_id))
-        if stands == "waits":
-            return "waits", f"job {job_id}, after which it is to run, {how}"
-        if stands == "fails" and terms.get("after_policy") != "any":
-            return "fails", f"it was to run after the success of job {job_id}, which {how}"
+        if stands == "pending":
+            return "pending", f"job {job_id}, after which it is to run, {how}"
+        if stands == "impossible" and terms.get("after_policy") != "any":
+            return "impossible", f"it was to run after the success of job {job_id}, which {how}"
     left_s = terms.get("not_before", 0.0) - now_s()
-    return ("waits", f"it is to start in {left_s:.0f} s") if left_s > 0 else ("holds", "")
+    return ("pending", f"it is to start in {left_s:.0f} s") if left_s > 0 else ("ready", "")
 
 
-def standing(directory: str) -> tuple[Verdict, str]:
-    """How a job that others wait for stands: "holds" is a success."""
+def standing(directory: str) -> tuple[Readiness, str]:
+    """How a job that others wait for stands: "ready" is a success."""
     if not is_directory(directory):
-        return "fails", "is gone: it was cleaned up"
+        return "impossible", "is gone: it was cleaned up"
     was_waiting = is_waiting(directory)  # in this order, in which a job comes on
     is_held = jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
     outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
     if outcome is None and not is_held:
         was_waiting = was_waiting or is_waiting(directory)  # it may have been put back meanwhile
     if outcome is None and not was_waiting and not is_held:
-        return "fails", "was lost"
+        return "impossible", "was lost"
     if outcome is None:
-        return "waits", "is queued itself" if was_waiting else "still runs"
+        return "pending", "is queued itself" if was_waiting else "still runs"
     if outcome.get("cause") == "exited" and outcome.get("exit_code") == 0:
-        return "holds", "has succeeded"
+        return "ready", "has succeeded"
     code, cause = outcome.get("exit_code"), str(outcome.get("cause"))
-    return "fails", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
+    return "impossible", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
 
 
 # -- the drainer ----------------------------------------------------------------------------------------
 
 
-def kick(home: str) -> None:
+def wake(home: str) -> None:
     """Tell the drainer to look, if there is one."""
     if not is_directory(f"{home}/{QUEUE}"):
         return
     try:
-        fd = os.open(f"{home}/{QUEUE}/{KICK}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(f"{home}/{QUEUE}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return  # no FIFO, or nobody who listens
     try:
@@ -258,28 +260,28 @@ def kick(home: str) -> None:
         os.close(fd)
 
 
-def has_drainer(home: str) -> bool:
-    return is_directory(f"{home}/{QUEUE}") and jobdir.is_locked(f"{home}/{QUEUE}/{DRAINER}")
+def has_dispatcher(home: str) -> bool:
+    return is_directory(f"{home}/{QUEUE}") and jobdir.is_locked(f"{home}/{QUEUE}/{DISPATCHER}")
 
 
-def is_left_alone(home: str) -> bool:
+def needs_dispatcher(home: str) -> bool:
     """Jobs wait, and nobody is there to start them."""
-    return bool(entries(home)) and not has_drainer(home)
+    return bool(entries(home)) and not has_dispatcher(home)
 
 
-def become_drainer(home: str) -> int | None:
+def become_dispatcher(home: str) -> int | None:
     """The lock of the one drainer; None if there is one."""
-    return open_locked(f"{home}/{QUEUE}/{DRAINER}", tries=LOCK_TRIES)
+    return open_locked(f"{home}/{QUEUE}/{DISPATCHER}", tries=LOCK_TRIES)
 
 
-def lock_drainer(fd: int) -> bool:
+def lock_dispatcher(fd: int) -> bool:
     """Once more: whoever only looks whether there is a drainer has it for a moment, and may be killed then."""
     return try_lock(fd, LOCK_TRIES)
 
 
 def listen(home: str) -> int:
     """The FIFO, open for both ways: so it never hangs up."""
-    path = f"{home}/{QUEUE}/{KICK}"
+    path = f"{home}/{QUEUE}/{WAKE}"
     try:
         os.mkfifo(path, 0o600)
     except FileExistsError:
@@ -295,7 +297,7 @@ def dissolve(home: str) -> None:
         directory = job_directory(home, job_of(entry))
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
         if spec and not is_of_this_boot(spec):
-            forget_papers(directory)
+            remove_launch_file(directory)
             leave(home, entry)
 
 

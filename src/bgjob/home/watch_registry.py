@@ -30,11 +30,11 @@ DETACHED = '"$@" &'  # not below whoever starts it in the process tree
 SHELL = "/bin/sh"
 
 
-def enter(home: str, job_id: str, environment: Mapping[str, str] | None = None) -> None:
+def add(home: str, job_id: str, environment: Mapping[str, str] | None = None) -> None:
     """With the environment of the command for its events, which rests here until the last of them is handed over."""
     make_inside(home, [WATCHES])
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(entry(home, job_id), flags, 0o600)
+    fd = os.open(entry_path(home, job_id), flags, 0o600)
     try:
         if environment:
             os.write(fd, json.dumps(environment).encode())
@@ -42,18 +42,18 @@ def enter(home: str, job_id: str, environment: Mapping[str, str] | None = None) 
         os.close(fd)
 
 
-def strike_out(home: str, job_id: str) -> None:
+def remove(home: str, job_id: str) -> None:
     try:
-        os.unlink(entry(home, job_id))
+        os.unlink(entry_path(home, job_id))
     except FileNotFoundError:
         pass
 
 
-def entry(home: str, job_id: str) -> str:
+def entry_path(home: str, job_id: str) -> str:
     return f"{home}/{WATCHES}/{job_id}"
 
 
-def entered(home: str) -> list[str]:
+def registered(home: str) -> list[str]:
     """Ids of the jobs to look after. What else lies there, or in the place of the directory, keeps no watcher alive."""
     directory = f"{home}/{WATCHES}"
     try:
@@ -74,7 +74,7 @@ def take_lock(home: str, tries: int = 1) -> int | None:
     return open_locked(f"{home}/{LOCK}", tries=tries)
 
 
-def is_kept(home: str) -> bool:
+def has_watcher(home: str) -> bool:
     """Or cannot be: something else is in the place of the lock."""
     try:
         fd = take_lock(home)
@@ -89,7 +89,7 @@ def is_kept(home: str) -> bool:
 def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
     """Starts one if there are jobs to look after and nobody does. Raises nothing: the next to come by tries again."""
     try:
-        if entered(home) and not is_kept(home):
+        if registered(home) and not has_watcher(home):
             _start(home, _kept(os.environ if environ is None else environ))
     except OSError:
         pass

@@ -115,7 +115,7 @@ def _run_fresh(directory: str, descriptors: list[int]) -> bool:
     return _run_shim("fresh", directory, *map(str, descriptors), pass_fds=descriptors)
 
 
-def start_drainer(home: str) -> bool:
+def start_dispatcher(home: str) -> bool:
     """Whoever starts what waits in the queue of this home; ends at once if there is one already."""
     return _run_shim("queue", home)
 

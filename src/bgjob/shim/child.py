@@ -24,7 +24,7 @@ TERMINAL_TYPE = "xterm-256color"
 OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
 
 
-class Ends:
+class ParentEnds:
     """Our ends of what the job reads and writes. A terminal is both; its output goes through a pipe of ours."""
 
     def __init__(self, descriptors: list[int], is_terminal: bool) -> None:
@@ -40,7 +40,7 @@ class Ends:
                 os.close(fd)
 
 
-class Doors:
+class ChildEnds:
     """The job's ends: the descriptors it is started on, or the name of its terminal."""
 
     def __init__(self, descriptors: list[int], terminal: str | None = None) -> None:
@@ -58,16 +58,18 @@ class Doors:
             os.close(fd)
 
 
-def open_ends(spec: Record) -> tuple[Ends, Doors]:
+def open_ends(spec: Record) -> tuple[ParentEnds, ChildEnds]:
     if not spec.get("pty"):
         their_stdin, stdin = os.pipe()
         stdout, their_stdout = os.pipe()
         stderr, their_stderr = os.pipe()
-        return Ends([stdin, stdout, stderr], False), Doors([their_stdin, their_stdout, their_stderr])
+        return ParentEnds([stdin, stdout, stderr], False), ChildEnds(
+            [their_stdin, their_stdout, their_stderr]
+        )
     terminal, theirs = os.openpty()
     resize(terminal, spec["rows"], spec["cols"])
     relay, entry = os.pipe()
-    return Ends([terminal, relay, entry], True), Doors([theirs], os.ttyname(theirs))
+    return ParentEnds([terminal, relay, entry], True), ChildEnds([theirs], os.ttyname(theirs))
 
 
 def start(
@@ -75,7 +77,7 @@ def start(
     script: str | None,
     environment: dict[str, str],
     umask: int,
-    doors: Doors,
+    doors: ChildEnds,
     bounds: Bounds | None = None,
 ) -> int:
     """The pid, once the exec has succeeded; OSError says why it has not."""
@@ -126,7 +128,7 @@ def end_of_file(terminal: int) -> bytes:
     return character
 
 
-class Death:
+class Exit:
     def __init__(self, pid: int, exit_code: int | None, signal: int | None) -> None:
         self.pid, self.exit_code, self.signal = pid, exit_code, signal
         self.cause = "exited" if signal is None else "signaled"
@@ -135,28 +137,28 @@ class Death:
 
 if hasattr(os, "waitid"):
 
-    def first_dead() -> Death | None:
+    def first_dead() -> Exit | None:
         """A child that has ended and can still be looked at; ChildProcessError if we have no children."""
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if dead is None:
             return None
         if dead.si_code == os.CLD_EXITED:
-            return Death(dead.si_pid, dead.si_status, None)
-        return Death(dead.si_pid, None, dead.si_status)
+            return Exit(dead.si_pid, dead.si_status, None)
+        return Exit(dead.si_pid, None, dead.si_status)
 
-    def reap(dead: Death) -> None:
+    def reap(dead: Exit) -> None:
         os.waitpid(dead.pid, 0)
 
 else:  # a system that cannot look without reaping: a kill -9 in between loses the code
 
-    def first_dead() -> Death | None:
+    def first_dead() -> Exit | None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return None
         code = os.waitstatus_to_exitcode(status)
-        return Death(pid, code, None) if code >= 0 else Death(pid, None, -code)
+        return Exit(pid, code, None) if code >= 0 else Exit(pid, None, -code)
 
-    def reap(dead: Death) -> None:
+    def reap(dead: Exit) -> None:
         pass
 
 

@@ -41,7 +41,7 @@ MOST_IDLE, MOST_VISITORS = 64, 1024
 REST_S = 0.1
 
 
-class Desk:
+class ControlServer:
     """Takes visitors in. What they ask is done by the supervisor.
 
     Each costs a descriptor, and the shim needs some for its job: whoever asks nothing goes when others come, and of
@@ -51,33 +51,33 @@ class Desk:
     def __init__(self, loop: Loop, listening: socket.socket, supervisor: Supervisor) -> None:
         self._loop, self._socket, self.supervisor = loop, listening, supervisor
         self._visitors: dict[
-            Visitor, None
+            Connection, None
         ] = {}  # first the one whose last answer, or arrival, is longest ago
-        loop.watch(listening.fileno(), READABLE, self._on_knock)
+        loop.watch(listening.fileno(), READABLE, self._on_accept)
 
     def move_to(self, listening: socket.socket) -> None:
         self._loop.forget(self._socket.fileno())
         self._socket.close()
         self._socket = listening
-        self._loop.watch(listening.fileno(), READABLE, self._on_knock)
+        self._loop.watch(listening.fileno(), READABLE, self._on_accept)
 
-    def on_answer(self, visitor: Visitor) -> None:
+    def on_answer(self, visitor: Connection) -> None:
         if visitor in self._visitors:
             del self._visitors[visitor]
             self._visitors[visitor] = None
 
-    def on_leave(self, visitor: Visitor) -> None:
+    def on_leave(self, visitor: Connection) -> None:
         self._visitors.pop(visitor, None)
         self.supervisor.on_leave(visitor)
 
-    def _on_knock(self, _event: int) -> None:
+    def _on_accept(self, _event: int) -> None:
         connection = self._accepted()
         if connection is None:
             return
         if _peer_uid(connection) not in (os.geteuid(), 0):
             return connection.close()
         self._make_place()
-        self._visitors[Visitor(self._loop, connection, self)] = None
+        self._visitors[Connection(self._loop, connection, self)] = None
 
     def _accepted(self) -> socket.socket | None:
         try:
@@ -97,10 +97,10 @@ class Desk:
         elif len(self._visitors) >= most_visitors():
             self._dismiss(list(self._visitors))
 
-    def _idle(self) -> list[Visitor]:
+    def _idle(self) -> list[Connection]:
         return [visitor for visitor in self._visitors if not visitor.is_owed_an_answer]
 
-    def _dismiss(self, visitors: list[Visitor]) -> bool:
+    def _dismiss(self, visitors: list[Connection]) -> bool:
         """The first of them, if there is one. It may come again, and ask again."""
         if visitors:
             visitors[0].leave()
@@ -118,10 +118,10 @@ def most_visitors() -> int:
     return min(most // 2, MOST_VISITORS) if most > 0 else MOST_VISITORS
 
 
-class Visitor:
+class Connection:
     """One connection. Asks one thing after the other; each is answered once, perhaps later."""
 
-    def __init__(self, loop: Loop, connection: socket.socket, desk: Desk) -> None:
+    def __init__(self, loop: Loop, connection: socket.socket, desk: ControlServer) -> None:
         self._loop, self._connection, self._desk = loop, connection, desk
         self._fd = connection.fileno()
         self._received = b""
@@ -223,11 +223,11 @@ class Visitor:
             self.answer(ok=False, error=f"{type(error).__name__}: {error}")
 
 
-def _status(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
+def _status(supervisor: Supervisor, visitor: Connection, _request: Record) -> None:
     supervisor.tell_status(visitor)
 
 
-def _wait(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+def _wait(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
     numbers = (_number(request, name) for name in ("beyond", "quiet_s", "settle_s"))
     waiter = Waiter(visitor, *numbers)
     supervisor.wait(waiter, _number(request, "timeout_s"))
@@ -251,26 +251,26 @@ def _signal_number(value: object) -> int:
     return number
 
 
-def _waits(supervisor: Supervisor, visitor: Visitor, _request: Record) -> None:
+def _waits(supervisor: Supervisor, visitor: Connection, _request: Record) -> None:
     visitor.answer(ok=True, waits=supervisor.waits_for_input(), end=supervisor.settled_log_end())
 
 
-def _stdin(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+def _stdin(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
     feed = Feed(visitor, int(_amount(request["length"])), bool(request.get("close")))
     supervisor.stdin.add(feed, _amount(request["wait_s"]))
 
 
-def _resize(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+def _resize(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
     rows, cols = (min(max(1, int(_amount(request[name]))), MOST_ROWS_OR_COLS) for name in ("rows", "cols"))
     supervisor.resize(rows, cols)
     visitor.answer(ok=True)
 
 
-def _signal(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+def _signal(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
     visitor.answer(ok=True, processes=supervisor.signal_all(_signal_number(request["signal"])))
 
 
-def _kill(supervisor: Supervisor, visitor: Visitor, request: Record) -> None:
+def _kill(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
     supervisor.kill(visitor, _signal_number(request["signal"]), _amount(request["grace_s"]))
 
 

@@ -42,7 +42,9 @@ def keep_draining(home: str, lock: int, launch: Launch) -> None:
     """Returns when nothing waits any more, somebody else drains, or the queue was deleted with its home."""
     processes.set_process_name("bgjob-keeper")
     while is_directory(f"{home}/{queue_dir.QUEUE}"):
-        if not queue_dir.lock_drainer(lock):  # ours already, but for a drainer that was killed as it let go
+        if not queue_dir.lock_dispatcher(
+            lock
+        ):  # ours already, but for a drainer that was killed as it let go
             return
         status = _drained(home, lock, launch)
         if status == 0:
@@ -66,13 +68,13 @@ def drain(home: str, lock: int, launch: Launch) -> None:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
         processes.set_process_name("bgjob-queue")
-        Drainer(home, lock, launch).run()
+        Dispatcher(home, lock, launch).run()
         status = 0
     finally:
         os._exit(status)
 
 
-class Drainer:
+class Dispatcher:
     def __init__(self, home: str, lock: int, launch: Launch) -> None:
         self._home, self._lock, self._launch = home, lock, launch
         self._kicks = queue_dir.listen(home)
@@ -96,7 +98,7 @@ class Drainer:
     def _go_on(self) -> bool:
         """Nothing waits: let go, and look once more. Who has entered meanwhile may have seen our lock."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        return bool(queue_dir.entries(self._home)) and queue_dir.lock_drainer(self._lock)
+        return bool(queue_dir.entries(self._home)) and queue_dir.lock_dispatcher(self._lock)
 
     def _hear(self) -> None:
         try:
@@ -149,12 +151,12 @@ class Drainer:
         terms = terms or self._read(job_id, directory)
         if terms is None:
             return self._end(entry, directory, UNREADABLE)
-        stands, why = queue_dir.verdict(self._home, terms)
-        if stands == "fails":
+        stands, why = queue_dir.readiness(self._home, terms)
+        if stands == "impossible":
             return self._end(entry, directory, why)
-        if stands == "holds" and not self._is_full(terms):
+        if stands == "ready" and not self._is_full(terms):
             self._start(directory, terms)
-        elif stands == "waits" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
+        elif stands == "pending" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
             self._nap_s = min(self._nap_s, left_s)
         return True  # it goes when its papers are gone: until then it may have to be tried again
 
@@ -171,7 +173,7 @@ class Drainer:
         """What of its spec matters here: a command may be long."""
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
         if spec and not queue_dir.is_of_this_boot(spec):
-            queue_dir.forget_papers(directory)
+            queue_dir.remove_launch_file(directory)
         elif terms := queue_dir.terms_of(spec):
             self._known[job_id] = terms
         return self._known.get(job_id)
@@ -193,7 +195,7 @@ class Drainer:
         if queue_dir.is_startable(directory):
             return False  # visible, or put back, only since we first looked
         # whoever has cancelled or started it may have been killed over that
-        queue_dir.forget_papers(directory)
+        queue_dir.remove_launch_file(directory)
         self._leave(entry)
         return True
 
@@ -232,7 +234,7 @@ class Drainer:
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):
             return
-        papers = os.open(f"{directory}/{jobdir.PAPERS}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        papers = os.open(f"{directory}/{jobdir.LAUNCH}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if not _are_ours_alone(os.lstat(directory), os.fstat(lock), os.fstat(papers)):
                 return
@@ -251,7 +253,7 @@ class Drainer:
         try:
             if lock is not None and queue_dir.is_startable(directory):
                 self._record_end(queue_dir.job_of(entry), directory, why)
-            queue_dir.forget_papers(directory)
+            queue_dir.remove_launch_file(directory)
             self._leave(entry)
         finally:
             slots.release([lock] if lock is not None else [])

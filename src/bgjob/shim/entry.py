@@ -21,7 +21,7 @@ from bgjob.home import home_dir, queue_dir
 from bgjob.shim import lifecycle
 from bgjob.shim.dispatcher import keep_draining
 from bgjob.shim.guard import under_guard
-from bgjob.shim.handoff import PAPERS, RIGHTS_MAX_BYTES, Given, Legacy, Will, unpacked
+from bgjob.shim.handoff import PAPERS, RIGHTS_MAX_BYTES, HandoffReceiver, HandoffSender, Inherited, unpacked
 from bgjob.system import processes
 
 MESSAGE_MAX_BYTES = 1 << 16
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
 
 def become_drainer(home: str) -> int | None:
     """Its lock, and we work in the home from now on. None: there is one already, or the home is not safe."""
-    return queue_dir.become_drainer(os.curdir) if home_dir.enter(home) else None
+    return queue_dir.become_dispatcher(os.curdir) if home_dir.enter(home) else None
 
 
 def make_plain() -> int:
@@ -123,7 +123,7 @@ def is_gone(server: socket.socket) -> bool:
         return False
 
 
-def spare(requests: socket.socket, take: int, umask: int, will: Will) -> None:
+def spare(requests: socket.socket, take: int, umask: int, will: HandoffSender) -> None:
     """Everything that can be done before the job is known."""
     message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
     if not message:
@@ -137,12 +137,14 @@ def spare(requests: socket.socket, take: int, umask: int, will: Will) -> None:
     shim(os.fsdecode(message), unpacked(rights), umask, will)
 
 
-def shim(directory: str, descriptors: list[int], umask: int, will: Will) -> None:
+def shim(directory: str, descriptors: list[int], umask: int, will: HandoffSender) -> None:
     processes.set_process_name("bgjob-shim")
-    lifecycle.never_returning(directory, lambda: lifecycle.begin(directory, Given(descriptors), umask, will))
+    lifecycle.never_returning(
+        directory, lambda: lifecycle.begin(directory, Inherited(descriptors), umask, will)
+    )
 
 
-def go_on(legacy: Legacy, umask: int) -> None:
+def go_on(legacy: HandoffReceiver, umask: int) -> None:
     """The guard's hour."""
     processes.set_process_name("bgjob-shim")
     directory = legacy.directory or os.curdir

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
     from bgjob.home.log_writer import LogWriter
-    from bgjob.shim.child import Death
+    from bgjob.shim.child import Exit
     from bgjob.shim.loop import Loop, Timer
 
 EVENTS = f"{HOME}/{event_log.EVENTS}"
@@ -28,7 +28,7 @@ def tell_started(spec: Record, pid: int) -> None:
     event_log.append_line(EVENTS, STARTED % (round(time.time(), 3), spec["id"].encode(), pid))
 
 
-def tell_restarting(spec: Record, number: int, dead: Death, limit: str | None, in_s: float) -> None:
+def tell_restarting(spec: Record, number: int, dead: Exit, limit: str | None, in_s: float) -> None:
     event_log.append(
         EVENTS,
         "restarting",
@@ -54,7 +54,7 @@ def tell_input(spec: Record, log: LogWriter) -> None:
     event_log.append(EVENTS, "input", spec["id"], name=spec.get("name"), prompt=text)
 
 
-class Question:
+class PromptDetector:
     """Notices when a job that has fallen silent waits for input, and tells it once.
 
     Nobody tells us: we have to look. The longer there was nothing to see, the rarer.

@@ -18,7 +18,15 @@ from _socket import (  # `socket` wraps them at 160 KB for each guard
     socketpair,
 )
 
-from bgjob.shim.handoff import JOB, MESSAGE_MAX_BYTES, READY, RIGHTS_MAX_BYTES, STARTED, Legacy, Will
+from bgjob.shim.handoff import (
+    JOB,
+    MESSAGE_MAX_BYTES,
+    READY,
+    RIGHTS_MAX_BYTES,
+    STARTED,
+    HandoffReceiver,
+    HandoffSender,
+)
 from bgjob.system import processes
 
 TYPE_CHECKING = False
@@ -26,15 +34,15 @@ if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
 
-    from bgjob.shim.handoff import Heard
+    from bgjob.shim.handoff import Received
 
 SAID_BY_ALL = (JOB, STARTED)
 
 
-def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
+def under_guard(close: list[int], take_over: Callable[[HandoffReceiver], None]) -> HandoffSender:
     """Returns in a new process, the shim. The caller becomes its guard and stays here; it closes what is the shim's."""
     if not processes.adopt_orphans():
-        return Will(None)  # a system where orphans go to init: a guard could not take over
+        return HandoffSender(None)  # a system where orphans go to init: a guard could not take over
     processes.keep_dead_children()
     processes.set_process_name(processes.GUARD)  # before the fork: what is touched now is the shim's too
     guard_pid = os.getpid()
@@ -42,11 +50,11 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
         line, will = socketpair(AF_UNIX, SOCK_SEQPACKET)
         shim = os.fork()
     except OSError:
-        return Will(None)  # the machine has no room for a guard: the job goes on without one
+        return HandoffSender(None)  # the machine has no room for a guard: the job goes on without one
     if shim == 0:
         line.close()
         os.setsid()
-        return Will(will, guard_pid)
+        return HandoffSender(will, guard_pid)
     try:
         will.close()
         for fd in close:
@@ -56,17 +64,17 @@ def under_guard(close: list[int], take_over: Callable[[Legacy], None]) -> Will:
         os._exit(0)
 
 
-def guard(line: socket, shim: int, take_over: Callable[[Legacy], None]) -> None:
+def guard(line: socket, shim: int, take_over: Callable[[HandoffReceiver], None]) -> None:
     """Each step here costs every idle job memory: what all shims say is kept as it came, and read when it matters."""
     # it has stopped, gone on or died: only the first minds
     handle_signal(SIGCHLD, lambda *_: processes.resume(shim))
     processes.resume(shim)  # it may have stopped before
-    heard: list[Heard] = []
+    heard: list[Received] = []
     while not heard or heard[-1][0][:1] in SAID_BY_ALL:
         heard.append(line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, MSG_CMSG_CLOEXEC))
         if heard[-1][0][:1] == STARTED:  # its starter may wait until nobody has that pipe any more
             os.close(int.from_bytes(heard[0][1][0][2][4 * READY : 4 * READY + 4], sys.byteorder))
-    legacy = Legacy(heard)
+    legacy = HandoffReceiver(heard)
     while legacy.hear(line):
         pass
     # The line is closed when shim and a job just forked by it are gone or exec'd: there is nobody in between.

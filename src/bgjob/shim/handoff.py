@@ -8,7 +8,7 @@ import socket
 import struct
 
 from bgjob.home import jobdir
-from bgjob.shim.child import Doors, Ends, open_ends
+from bgjob.shim.child import ChildEnds, ParentEnds, open_ends
 from bgjob.system import processes
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
 
-    Heard = tuple[bytes, list[tuple[int, int, bytes]], int, object]
+    Received = tuple[bytes, list[tuple[int, int, bytes]], int, object]
     """As recvmsg gives it."""
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
@@ -27,7 +27,7 @@ NEW_ENDS, NEW_CONTROL = b"E", b"L"
 READY, PAPERS, CONTROL, STDIN = 1, 2, 3, 4
 
 
-class Given:
+class Inherited:
     """What a starter hands over with a job's directory."""
 
     def __init__(self, descriptors: list[int]) -> None:
@@ -37,10 +37,10 @@ class Given:
                 os.set_inheritable(fd, False)
 
 
-class Estate:
+class Held:
     """Held by the shim and by its guard: it outlives either of them."""
 
-    def __init__(self, given: Given, control: socket.socket, ends: Ends) -> None:
+    def __init__(self, given: Inherited, control: socket.socket, ends: ParentEnds) -> None:
         self.given, self.control, self.ends = given, control, ends
 
     def descriptors(self) -> list[int]:
@@ -63,9 +63,9 @@ class Estate:
             pass  # it was published
 
 
-def open_estate(given: Given, spec: Record) -> tuple[Estate, Doors]:
+def open_held(given: Inherited, spec: Record) -> tuple[Held, ChildEnds]:
     ends, doors = open_ends(spec)
-    return Estate(given, listen(), ends), doors
+    return Held(given, listen(), ends), doors
 
 
 def listen() -> socket.socket:
@@ -89,13 +89,13 @@ def publish(control: socket.socket) -> None:
     os.rename(control.getsockname(), jobdir.CONTROL)
 
 
-class Will:
+class HandoffSender:
     """The shim's end. A guard that is gone hears nothing: then the shim goes on alone."""
 
     def __init__(self, line: RawSocket | None, guard: int = 0) -> None:
         self._line, self._guard = line, guard
 
-    def leave(self, directory: str, estate: Estate) -> None:
+    def leave(self, directory: str, estate: Held) -> None:
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(estate.descriptors()))
         self._say(JOB + os.fsencode(directory), [rights])
 
@@ -106,7 +106,7 @@ class Will:
         """The job has ended and is to be run again then, by the monotonic clock."""
         self._say(PAUSED + b"%d %a %a" % (pid, started, until))
 
-    def new_ends(self, ends: Ends) -> None:
+    def new_ends(self, ends: ParentEnds) -> None:
         """Before the job is run again."""
         self._say(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
 
@@ -134,10 +134,10 @@ class Will:
             processes.resume(self._guard)
 
 
-class Legacy:
+class HandoffReceiver:
     """The guard's end: what the shim has left so far."""
 
-    def __init__(self, heard: list[Heard]) -> None:
+    def __init__(self, heard: list[Received]) -> None:
         self._facts: dict[bytes, bytes] = {}
         self._descriptors: list[int] = []
         for message, rights, *_ in heard:
@@ -206,10 +206,10 @@ class Legacy:
         cause, number, moment = self._facts[STOPPING].split()
         return cause.decode(), int(number), float(moment)
 
-    def estate(self, is_terminal: bool) -> Estate:
+    def estate(self, is_terminal: bool) -> Held:
         lock, ready, papers, control, *rest = self._descriptors
-        given = Given([lock, ready, papers, *rest[3:]])
-        return Estate(given, socket.socket(fileno=control), Ends(rest[:3], is_terminal))
+        given = Inherited([lock, ready, papers, *rest[3:]])
+        return Held(given, socket.socket(fileno=control), ParentEnds(rest[:3], is_terminal))
 
 
 def _packed(descriptors: list[int]) -> bytes:

@@ -12,8 +12,8 @@ import time
 from bgjob.home import jobdir, queue_dir
 from bgjob.home.layout import HOME
 from bgjob.shim import child, events
-from bgjob.shim.child import Doors, first_dead, open_ends, run_record
-from bgjob.shim.handoff import Estate, Given, Legacy, Will, open_estate
+from bgjob.shim.child import ChildEnds, first_dead, open_ends, run_record
+from bgjob.shim.handoff import HandoffReceiver, HandoffSender, Held, Inherited, open_held
 from bgjob.shim.supervise import WILL_PASS, Supervisor
 from bgjob.shim.upkeep import group_of
 from bgjob.system import cgroup, processes
@@ -47,13 +47,13 @@ def never_returning(directory: str, duty: Callable[[], None]) -> None:
             os._exit(status)
 
 
-def begin(directory: str, given: Given, umask: int, will: Will) -> None:
+def begin(directory: str, given: Inherited, umask: int, will: HandoffSender) -> None:
     os.chdir(directory)
     if not _is_of_our_job(given.lock):
         return
     spec = _papers(given.papers)[0]
     try:
-        estate, doors = open_estate(given, spec)
+        estate, doors = open_held(given, spec)
     except OSError as error:
         if _take(given):  # it is ours to fail: the starter must not try again with what we say has failed
             _give_up(given, error)
@@ -73,7 +73,7 @@ def _is_of_our_job(lock: int) -> bool:
         return False
 
 
-def take_over(directory: str, legacy: Legacy, umask: int) -> None:
+def take_over(directory: str, legacy: HandoffReceiver, umask: int) -> None:
     """Everything is on disk, in the estate, or among our children: the shim's became ours when it died."""
     try:
         _enter(directory)
@@ -94,7 +94,7 @@ def take_over(directory: str, legacy: Legacy, umask: int) -> None:
             estate.ends, doors = open_ends(spec)
         except OSError as error:
             return _give_up(estate.given, error)
-        _start(spec, estate, Will(None), umask, doors)
+        _start(spec, estate, HandoffSender(None), umask, doors)
 
 
 def _enter(directory: str) -> None:
@@ -115,7 +115,7 @@ def _end_all(job_id: str) -> None:
     cgroup.remove_left([group_of(job_id)], job_id)
 
 
-def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -> None:
+def _start(spec: Record, estate: Held, will: HandoffSender, umask: int, doors: ChildEnds) -> None:
     try:
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
         was_queued = queue_dir.take(os.curdir)
@@ -126,7 +126,7 @@ def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -
         estate.withdraw()
         return _give_up(estate.given, error)
     if was_queued:
-        queue_dir.forget_papers(os.curdir)
+        queue_dir.remove_launch_file(os.curdir)
     run = run_record(pid, time.time())
     events.tell_started(spec, pid)  # first: whoever takes over and finds no record of the run tells it again
     supervisor.record_run(run)
@@ -135,10 +135,10 @@ def _start(spec: Record, estate: Estate, will: Will, umask: int, doors: Doors) -
     _see_to_the_end(supervisor)
 
 
-def _spawner(spec: Record, given: Given, umask: int) -> Callable[[Doors, Bounds | None], int]:
+def _spawner(spec: Record, given: Inherited, umask: int) -> Callable[[ChildEnds, Bounds | None], int]:
     """Starts the job's process: once, or again and again."""
 
-    def spawn(doors: Doors, bounds: Bounds | None) -> int:
+    def spawn(doors: ChildEnds, bounds: Bounds | None) -> int:
         script = os.path.abspath(jobdir.SCRIPT) if os.path.exists(jobdir.SCRIPT) else None
         environment = _papers(given.papers)[1]
         environment[processes.JOB_ID_VARIABLE] = spec["id"]
@@ -157,21 +157,21 @@ def _runs_again(spec: Record) -> bool:
 
 def _resume_pause(
     spec: Record,
-    estate: Estate,
-    spawn: Callable[[Doors, Bounds | None], int],
+    estate: Held,
+    spawn: Callable[[ChildEnds, Bounds | None], int],
     pause: tuple[int, float, float],
     stopping: tuple[str, int, float] | None,
 ) -> None:
-    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None), spawn))
+    supervisor = _patiently(lambda: Supervisor(spec, estate, HandoffSender(None), spawn))
     supervisor.resume_pause(*pause, stopping)
     _see_to_the_end(supervisor)
 
 
 def _resume(
-    legacy: Legacy,
+    legacy: HandoffReceiver,
     spec: Record,
-    estate: Estate,
-    spawn: Callable[[Doors, Bounds | None], int],
+    estate: Held,
+    spawn: Callable[[ChildEnds, Bounds | None], int],
     outcome: Record | None,
 ) -> None:
     started = legacy.started()
@@ -182,7 +182,7 @@ def _resume(
                 estate.given, OSError("the command could not be exec'd; its shim was killed meanwhile")
             )
         started = (pid, time.monotonic())
-    supervisor = _patiently(lambda: Supervisor(spec, estate, Will(None), spawn))
+    supervisor = _patiently(lambda: Supervisor(spec, estate, HandoffSender(None), spawn))
     supervisor.resume(*started, outcome, legacy.stopping())
     known = _patiently(lambda: jobdir.read_record(jobdir.RUN)) or {}
     run = run_record(started[0], known.get("started_at") or time.time())
@@ -190,7 +190,7 @@ def _resume(
         events.tell_started(spec, started[0])
     supervisor.record_run(run)
     _tell(estate.given, run)
-    queue_dir.forget_papers(os.curdir)
+    queue_dir.remove_launch_file(os.curdir)
     if not _runs_again(spec):
         _forget_papers(estate.given)
     _see_to_the_end(supervisor)
@@ -198,13 +198,13 @@ def _resume(
 
 def _see_to_the_end(supervisor: Supervisor) -> None:
     supervisor.run()
-    _start_drainer()
+    _start_dispatcher()
 
 
-def _start_drainer() -> None:
+def _start_dispatcher() -> None:
     """A fresh interpreter, that leaves our process tree by itself: as our last act, because until then it would not."""
     try:
-        if queue_dir.is_left_alone(HOME):
+        if queue_dir.needs_dispatcher(HOME):
             os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
     except FileNotFoundError:
         pass  # the home is gone, or the job's directory: nobody waits there, or somebody will look
@@ -229,7 +229,7 @@ def _has_children() -> bool:
     return True
 
 
-def _dead_child() -> child.Death | None:
+def _dead_child() -> child.Exit | None:
     try:
         return first_dead()
     except ChildProcessError:
@@ -259,7 +259,7 @@ def umask_in(papers: int) -> int:
     return umask
 
 
-def _forget_papers(given: Given) -> None:
+def _forget_papers(given: Inherited) -> None:
     """Secrets do not rest with us, nor with our guard, who has this descriptor too."""
     if given.papers < 0:
         return
@@ -289,7 +289,7 @@ def _outcome_on_disk() -> Record | None:
     return outcome
 
 
-def _take(given: Given) -> bool:
+def _take(given: Inherited) -> bool:
     """Say that the job has somebody; False if the starter has given up on us."""
     try:
         if given.ready >= 0:  # else it was ours before: it is run again
@@ -299,7 +299,7 @@ def _take(given: Given) -> bool:
     return True
 
 
-def _tell(given: Given, answer: bytes) -> None:
+def _tell(given: Inherited, answer: bytes) -> None:
     if given.ready < 0:
         return  # the shim has
     try:
@@ -309,7 +309,7 @@ def _tell(given: Given, answer: bytes) -> None:
     os.close(given.ready)
 
 
-def _give_up(given: Given, error: Exception) -> None:
+def _give_up(given: Inherited, error: Exception) -> None:
     """For a job of the queue, what will pass means "not yet": nobody waits for our answer, and its turn comes again."""
     if getattr(error, "errno", None) in WILL_PASS and not _has_children() and queue_dir.put_back(os.curdir):
         _let_go(given)
@@ -317,12 +317,12 @@ def _give_up(given: Given, error: Exception) -> None:
         _fail(given, error)
 
 
-def _let_go(given: Given) -> None:
+def _let_go(given: Inherited) -> None:
     for held in (*given.slots, given.lock):
         fcntl.flock(held, fcntl.LOCK_UN)
 
 
-def _fail(given: Given, error: Exception) -> None:
+def _fail(given: Inherited, error: Exception) -> None:
     reason = f"{type(error).__name__}: {error}"
     outcome = jobdir.unstarted(cause="never_started", reason=reason)
     try:
@@ -332,11 +332,11 @@ def _fail(given: Given, error: Exception) -> None:
         jobdir.release_record(jobdir.OUTCOME)
     if os.path.lexists(jobdir.OUTCOME):
         events.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
-    queue_dir.forget_papers(os.curdir)
+    queue_dir.remove_launch_file(os.curdir)
     _let_go(given)  # before the starter knows: it may try again at once
     _tell(given, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
-    queue_dir.kick(HOME)
-    _start_drainer()
+    queue_dir.wake(HOME)
+    _start_dispatcher()
 
 
 def _leave_traceback(directory: str) -> None:

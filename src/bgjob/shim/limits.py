@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bgjob.home.jobdir import Record
-    from bgjob.shim.child import Death
+    from bgjob.shim.child import Exit
     from bgjob.shim.loop import Loop
     from bgjob.system.cgroup import Group
 
@@ -222,13 +222,13 @@ class Limits:
 
     # -- at its end ---------------------------------------------------------------------------------
 
-    def end_by_kernel(self, dead: Death) -> None:
+    def end_by_kernel(self, dead: Exit) -> None:
         """The kernel ends one process for a limit; we end all of the job."""
         if word := self._kernels_limit(dead):
             kind = next(kind for kind in (*WORDS, FILE_SIZE) if WORDS.get(kind, "file_size") == word)
             self._end(word, self._given[kind], self._given[kind])
 
-    def _kernels_limit(self, dead: Death) -> str | None:
+    def _kernels_limit(self, dead: Exit) -> str | None:
         """By which it was, if by one."""
         if dead.exit_code == 0:
             return None

@@ -14,7 +14,7 @@ from bgjob.shim.loop import READABLE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bgjob.home.log_writer import LogWriter
-    from bgjob.shim.child import Ends
+    from bgjob.shim.child import ParentEnds
     from bgjob.shim.loop import Action, Loop
 
 F_SETPIPE_SZ = 1031
@@ -36,7 +36,7 @@ class Pump:
         self._shrinking = False
         self.last_output_at = 0.0
 
-    def add(self, ends: Ends) -> None:
+    def add(self, ends: ParentEnds) -> None:
         if ends.is_terminal:
             self._add_terminal(*ends.descriptors)
         else:

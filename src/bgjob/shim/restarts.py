@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from bgjob.home import jobdir
-from bgjob.shim.child import Death
+from bgjob.shim.child import Exit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ class Restarts:
         if self.count:
             self._write(None)
 
-    def last(self, pid: int) -> tuple[Death, str]:
+    def last(self, pid: int) -> tuple[Exit, str]:
         """How the last run ended, and why."""
         known = self._runs[-1] if self._runs else {}
-        dead = Death(pid, known.get("exit_code"), known.get("signal"))
+        dead = Exit(pid, known.get("exit_code"), known.get("signal"))
         limit = known.get("limit")
         return dead, f"{OVER_LIMIT}{limit}" if limit else dead.cause
 
-    def wanted_after(self, dead: Death, cause: str) -> bool:
+    def wanted_after(self, dead: Exit, cause: str) -> bool:
         """A job that was told to end for its limit has failed, whatever its exit code says."""
         if self._is_noted(dead):
             return True  # as it was decided then
@@ -70,7 +70,7 @@ class Restarts:
         is_wanted = self._policy == "always" or (self._policy == "on-failure" and has_failed)
         return is_wanted and self.count < self._most
 
-    def note(self, dead: Death, limit: str | None, log_end: int) -> float:
+    def note(self, dead: Exit, limit: str | None, log_end: int) -> float:
         """Write the run down; how many seconds to wait before the next."""
         lasted_s = time.monotonic() - self._began
         if not self._is_noted(dead):
@@ -85,11 +85,11 @@ class Restarts:
         doublings = min(max(0, self._in_a_row - 1), MOST_DOUBLINGS)
         return min(float(self._backoff_s) * (1 << doublings), max(LONGEST_PAUSE_S, float(self._backoff_s)))
 
-    def _is_noted(self, dead: Death) -> bool:
+    def _is_noted(self, dead: Exit) -> bool:
         """By a shim that was killed over it."""
         return bool(self._runs) and self._runs[-1]["pid"] == dead.pid and self._runs[-1]["from"] == self._from
 
-    def _run(self, dead: Death, limit: str | None, lasted_s: float, log_end: int) -> Record:
+    def _run(self, dead: Exit, limit: str | None, lasted_s: float, log_end: int) -> Record:
         return {
             "pid": dead.pid,
             "exit_code": dead.exit_code,

@@ -12,16 +12,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.shim.child import Ends
-    from bgjob.shim.control_server import Visitor
-    from bgjob.shim.handoff import Will
+    from bgjob.shim.child import ParentEnds
+    from bgjob.shim.control_server import Connection
+    from bgjob.shim.handoff import HandoffSender
     from bgjob.shim.loop import Action, Loop
 
 
 class Feed:
     """One request to write `left` more bytes, and perhaps to close stdin after them."""
 
-    def __init__(self, visitor: Visitor, length: int, close_after: bool) -> None:
+    def __init__(self, visitor: Connection, length: int, close_after: bool) -> None:
         self.visitor = visitor
         self.left = length
         self.close_after = close_after
@@ -34,7 +34,12 @@ class Stdin:
     """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
 
     def __init__(
-        self, loop: Loop, ends: Ends, will: Will, log_offset: Callable[[], int], on_typed: Action
+        self,
+        loop: Loop,
+        ends: ParentEnds,
+        will: HandoffSender,
+        log_offset: Callable[[], int],
+        on_typed: Action,
     ) -> None:
         self._loop, self._will, self._log_offset, self._on_typed = loop, will, log_offset, on_typed
         self.fd, self._is_terminal = ends.stdin, ends.is_terminal
@@ -66,7 +71,7 @@ class Stdin:
         if self._feeds[0] is feed:
             self._begin()
 
-    def drop(self, visitor: Visitor) -> None:
+    def drop(self, visitor: Connection) -> None:
         """The visitor hung up: forget what it has not yet handed over."""
         for feed in [feed for feed in self._feeds if feed.visitor is visitor]:
             self._remove(feed)

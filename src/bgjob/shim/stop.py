@@ -9,7 +9,7 @@ from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bgjob.shim.control_server import Visitor
+    from bgjob.shim.control_server import Connection
     from bgjob.shim.loop import Loop, Timer
 
 STRIKE_AGAIN_S = 0.02
@@ -20,7 +20,7 @@ class Stop:
         self._loop = loop
         self._strike_timer: Timer | None = None
         self._processes = 0
-        self._visitors: list[tuple[Visitor, bool]] = []
+        self._visitors: list[tuple[Connection, bool]] = []
 
     def begin(self, signal_number: int, grace_s: float) -> None:
         """A second request may shorten the grace of the first, never lengthen it."""
@@ -36,7 +36,7 @@ class Stop:
     def _count(self, tree: list[int]) -> None:
         self._processes = max(self._processes, len(processes.alive(tree)))
 
-    def tell_when_done(self, visitor: Visitor, was_running: bool) -> None:
+    def tell_when_done(self, visitor: Connection, was_running: bool) -> None:
         self._visitors.append((visitor, was_running))
 
     def done(self) -> None:
@@ -52,7 +52,7 @@ class Stop:
             self._strike_timer = None
         self._processes = 0
 
-    def forget(self, visitor: Visitor) -> None:
+    def forget(self, visitor: Connection) -> None:
         self._visitors = [entry for entry in self._visitors if entry[0] is not visitor]
 
     def _strike_in(self, delay_s: float) -> None:

@@ -13,7 +13,7 @@ from bgjob.home.layout import HOME
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.home.log_writer import LogWriter
 from bgjob.shim import child, events
-from bgjob.shim.control_server import Desk, Visitor
+from bgjob.shim.control_server import Connection, ControlServer
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.pump import Pump
 from bgjob.shim.restarts import Restarts, ends_one_run, limit_in
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bgjob.home.jobdir import Record
-    from bgjob.shim.child import Doors
-    from bgjob.shim.handoff import Estate, Will
+    from bgjob.shim.child import ChildEnds
+    from bgjob.shim.handoff import HandoffSender, Held
     from bgjob.shim.limited_child import Bounds
     from bgjob.shim.limits import Limits
     from bgjob.shim.loop import Timer
     from bgjob.shim.waiters import Waiter
 
-    Spawn = Callable[[Doors, Bounds | None], int]
+    Spawn = Callable[[ChildEnds, Bounds | None], int]
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
@@ -46,7 +46,7 @@ WILL_PASS = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 class Pause:
     """Between two runs of a job."""
 
-    def __init__(self, last: child.Death, cause: str, until: float) -> None:
+    def __init__(self, last: child.Exit, cause: str, until: float) -> None:
         self.last, self.cause, self.until = last, cause, until
         self.is_timed = False
 
@@ -54,7 +54,7 @@ class Pause:
 class Supervisor:
     """Runs in the job directory. All that can fail for want of room is made before the child is started."""
 
-    def __init__(self, spec: Record, estate: Estate, will: Will, spawn: Spawn) -> None:
+    def __init__(self, spec: Record, estate: Held, will: HandoffSender, spawn: Spawn) -> None:
         self._spec, self.estate, self.will, self._spawn = spec, estate, will, spawn
         self._pid, self.started = 0, time.monotonic()
         self._outcome: Record | None = None
@@ -70,19 +70,19 @@ class Supervisor:
         self._pump.add(estate.ends)
         self._waiters = Waiters(self._loop, self._log, self._pump, self.tell_status, self.waits_for_input)
         self.stdin = Stdin(self._loop, estate.ends, will, self.settled_log_end, self._stir)
-        self._question = events.Question(
+        self._question = events.PromptDetector(
             self._loop, self._is_asking, lambda: events.tell_input(spec, self._log)
         )
         self._stop = Stop(self._loop)
         self._restarts = Restarts(spec)
         self._pause: Pause | None = None
-        desk = Desk(self._loop, estate.control, self)
+        desk = ControlServer(self._loop, estate.control, self)
         self._upkeep = Upkeep(spec["id"], self._loop, estate, will, desk, self._on_removed)
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         self._loop.watch(self._signals, READABLE, self._on_signal)
 
-    def start(self, doors: Doors) -> int:
+    def start(self, doors: ChildEnds) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
         self._pid = self._started(doors)
         self.started = time.monotonic()
@@ -90,7 +90,7 @@ class Supervisor:
         self._watch_child()
         return self._pid
 
-    def _started(self, doors: Doors) -> int:
+    def _started(self, doors: ChildEnds) -> int:
         if self._limits is None:
             return self._spawn(doors, None)
         return self._limits.around(lambda bounds: self._spawn(doors, bounds))
@@ -193,7 +193,7 @@ class Supervisor:
 
     # -- what visitors ask --------------------------------------------------------------------------
 
-    def tell_status(self, visitor: Visitor) -> None:
+    def tell_status(self, visitor: Connection) -> None:
         unread = self.stdin.unread_bytes()
         visitor.answer(ok=True, pid=self._pid, end=self._log.end, outcome=self._outcome, unread=unread)
 
@@ -226,12 +226,12 @@ class Supervisor:
             processes.send(pid, signal_number)
         return len(tree)
 
-    def kill(self, visitor: Visitor, signal_number: int, grace_s: float) -> None:
+    def kill(self, visitor: Connection, signal_number: int, grace_s: float) -> None:
         self._reap()  # one that has ended by itself was not killed
         self._stop.tell_when_done(visitor, was_running=self._outcome is None)
         self._end_by("killed", signal_number, grace_s)
 
-    def on_leave(self, visitor: Visitor) -> None:
+    def on_leave(self, visitor: Connection) -> None:
         self._waiters.forget(visitor)
         self.stdin.drop(visitor)
         self._stop.forget(visitor)
@@ -294,14 +294,14 @@ class Supervisor:
                 return
         self._go_on()
 
-    def _first_dead(self) -> child.Death | None:
+    def _first_dead(self) -> child.Exit | None:
         try:
             return child.first_dead()
         except ChildProcessError:
             self._childless = True
             return None
 
-    def _record(self, dead: child.Death) -> bool:
+    def _record(self, dead: child.Exit) -> bool:
         """The outcome on disk, after the last byte of output. Until that works we keep the zombie and try again."""
         if self._limits and self._outcome is None:
             self._end_what_the_kernel_began(self._limits, dead)
@@ -313,7 +313,7 @@ class Supervisor:
         child.reap(dead)
         return True
 
-    def _end_what_the_kernel_began(self, limits: Limits, dead: child.Death) -> None:
+    def _end_what_the_kernel_began(self, limits: Limits, dead: child.Exit) -> None:
         """Of a job over its limit it ended one process. The others go too, and our guard knows it, before we say so."""
         self._pump.drain()  # what it printed last may be over a limit too, and was so first
         if not self._stop_cause:
@@ -324,7 +324,7 @@ class Supervisor:
             self._retry.cancel()
         self._retry = self._loop.call_later(delay_s, self._reap)
 
-    def _write_outcome(self, dead: child.Death) -> bool:
+    def _write_outcome(self, dead: child.Exit) -> bool:
         self._pump.drain()
         cause, _, limit = self._cause(dead).partition(":")
         outcome = {
@@ -350,7 +350,7 @@ class Supervisor:
         self._announce()
         return True
 
-    def _cause(self, dead: child.Death) -> str:
+    def _cause(self, dead: child.Exit) -> str:
         """Why it has ended; what a limit did has its name behind a colon."""
         if self._pause:
             return self._stop_cause or self._pause.cause
@@ -360,7 +360,7 @@ class Supervisor:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
         for slot in self.estate.given.slots:
             fcntl.flock(slot, fcntl.LOCK_UN)
-        queue_dir.kick(HOME)
+        queue_dir.wake(HOME)
         self._question.close()
         events.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
         self._waiters.on_end()
@@ -372,14 +372,14 @@ class Supervisor:
 
     # -- once more ----------------------------------------------------------------------------------
 
-    def _is_to_run_again(self, dead: child.Death) -> bool:
+    def _is_to_run_again(self, dead: child.Exit) -> bool:
         if not self._restarts:
             return False
         self._pump.drain()  # what it printed last is of this run
         cause = self._cause(dead)
         return ends_one_run(cause) and self._restarts.wanted_after(dead, cause)
 
-    def _begin_pause(self, dead: child.Death) -> None:
+    def _begin_pause(self, dead: child.Exit) -> None:
         """What the run has left behind goes first: it may hold what the next one needs."""
         cause = self._cause(dead)
         limit = limit_in(cause)
@@ -402,7 +402,7 @@ class Supervisor:
             self._pause.is_timed = True
             self._loop.call_later(self._pause.until - time.monotonic(), self._run_again)
 
-    def _end_pause(self, last: child.Death) -> None:
+    def _end_pause(self, last: child.Exit) -> None:
         if self._write_outcome(last):
             self._pause = None
         else:

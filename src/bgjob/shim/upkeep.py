@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bgjob.shim.control_server import Desk
-    from bgjob.shim.handoff import Estate, Will
+    from bgjob.shim.control_server import ControlServer
+    from bgjob.shim.handoff import HandoffSender, Held
     from bgjob.shim.loop import Loop
 
 PLACE = cgroup.plain_place()  # here: found after a fork, it would cost each shim 100 KB
@@ -29,7 +29,13 @@ GROUPS = b'{"format": %d, "limited_by": {}, "groups": ["%s"]}'  # by hand: see c
 
 class Upkeep:
     def __init__(
-        self, job_id: str, loop: Loop, estate: Estate, will: Will, desk: Desk, on_removed: Callable[[], None]
+        self,
+        job_id: str,
+        loop: Loop,
+        estate: Held,
+        will: HandoffSender,
+        desk: ControlServer,
+        on_removed: Callable[[], None],
     ) -> None:
         self._loop, self._estate, self._will, self._desk = loop, estate, will, desk
         self._on_removed = on_removed

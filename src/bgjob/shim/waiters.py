@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bgjob.home.log_writer import LogWriter
-    from bgjob.shim.control_server import Visitor
+    from bgjob.shim.control_server import Connection
     from bgjob.shim.loop import Loop
     from bgjob.shim.pump import Pump
 
@@ -18,7 +18,7 @@ LOOK_AGAIN_S = 0.003
 
 class Waiter:
     def __init__(
-        self, visitor: Visitor, beyond: float | None, quiet_s: float | None, settle_s: float | None
+        self, visitor: Connection, beyond: float | None, quiet_s: float | None, settle_s: float | None
     ) -> None:
         self.visitor, self.beyond, self.quiet_s, self.settle_s = visitor, beyond, quiet_s, settle_s
         self.timed = False
@@ -38,7 +38,7 @@ class Waiters:
         loop: Loop,
         log: LogWriter,
         pump: Pump,
-        tell: Callable[[Visitor], None],
+        tell: Callable[[Connection], None],
         waits_for_input: Callable[[], str],
     ) -> None:
         self._loop, self._log, self._pump = loop, log, pump
@@ -51,7 +51,7 @@ class Waiters:
             self._loop.call_later(timeout_s, lambda: self._answer(waiter))
         self._consider(waiter)
 
-    def forget(self, visitor: Visitor) -> None:
+    def forget(self, visitor: Connection) -> None:
         self._waiting = [waiter for waiter in self._waiting if waiter.visitor is not visitor]
 
     def on_output(self) -> None:

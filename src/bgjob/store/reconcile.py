@@ -27,7 +27,7 @@ LOOKED_AT, LOOK_S = 100, 0.01  # of many jobs so many at least, and more while i
 FORGOTTEN_S = 86_400.0  # an end so long ago that no event speaks of is told no more
 
 
-class History:
+class Reconciler:
     def __init__(self, store: Store) -> None:
         self._store, self._mutex = store, threading.RLock()
         self._place, self._newest_job = Cursor(0, 0), ""

@@ -32,7 +32,7 @@ from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
 from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
-from bgjob.home.jobdir import CONTROL, LOG, PAPERS, RUN, SCRIPT, SPEC
+from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, RUN, SCRIPT, SPEC
 from bgjob.home.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
@@ -93,7 +93,7 @@ class Store:
             place_us = self.index.next_place_us(spec.created_at)
             self.index.enter(spec.id, f"{draft}/{SPEC}", place_us)
             if papers is not None:
-                jobdir.write_whole(f"{draft}/{PAPERS}", papers)
+                jobdir.write_whole(f"{draft}/{LAUNCH}", papers)
                 entry = queue_dir.entry_for(spec.id, priority, place_us)
                 undo.callback(queue_dir.leave, self.home, entry)
                 queue_dir.enter(self.home, entry)  # before it is visible: what waits has a place

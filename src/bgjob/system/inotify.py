@@ -11,7 +11,7 @@ LOOK_EVERY_S = 0.1
 SAFETY_S = 1.0  # some file systems tell nothing
 
 
-class Notices:
+class Inotify:
     """Of some directories. A user has 128 of these on most systems: without one we look."""
 
     def __init__(self) -> None:

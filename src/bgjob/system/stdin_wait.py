@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     How = Literal["reading", "watching"]
-    Verdict = Literal["reading", "watching", "unknown", "no"]
+    Readiness = Literal["reading", "watching", "unknown", "no"]
     Call = Literal["read", "poll", "select", "epoll", "splice", "restart", "io_uring"]
 
 X86_64: Mapping[int, Call] = {
@@ -58,7 +58,7 @@ POLL_FOR_INPUT = 0x1 | 0x2 | 0x40 | 0x80  # POLLIN, POLLPRI, POLLRDNORM, POLLRDB
 MOST_POLLED = 1 << 16
 EPOLL_NESTING = 5
 DEV_TTY = (5, 0)
-STRENGTH: Sequence[Verdict] = ("reading", "watching", "unknown", "no")
+STRENGTH: Sequence[Readiness] = ("reading", "watching", "unknown", "no")
 
 
 class Wait:
@@ -104,9 +104,9 @@ def input_of(pid: int) -> Input | None:
 
 def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
     """Whether one of these processes is blocked until something comes from `stdin`."""
-    found: dict[Verdict, int] = {}
+    found: dict[Readiness, int] = {}
     for pid in pids:
-        verdict: Verdict = _verdict(pid, stdin) if stdin else "no" if _is_gone(pid) else "unknown"
+        verdict: Readiness = _verdict(pid, stdin) if stdin else "no" if _is_gone(pid) else "unknown"
         found.setdefault(verdict, pid)
         if verdict == "reading":
             break
@@ -144,7 +144,7 @@ def surely_none_waits(root: int) -> bool:
     return True
 
 
-def _verdict(pid: int, stdin: Input) -> Verdict:
+def _verdict(pid: int, stdin: Input) -> Readiness:
     try:
         verdicts = [_thread_verdict(f"/proc/{pid}", thread, stdin) for thread in threads(pid)]
     except OSError:
@@ -152,7 +152,7 @@ def _verdict(pid: int, stdin: Input) -> Verdict:
     return min(verdicts, key=STRENGTH.index, default="no")
 
 
-def _thread_verdict(process: str, thread: str, stdin: Input) -> Verdict:
+def _thread_verdict(process: str, thread: str, stdin: Input) -> Readiness:
     task = f"{process}/task/{thread}"
     calls = _calls()
     try:
@@ -195,7 +195,7 @@ def _calls() -> Mapping[int, Call] | None:
         return None
 
 
-def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -> Verdict:
+def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -> Readiness:
     line = read(f"{task}/syscall")
     fields = line.split()
     if len(fields) < 9:  # "running", or asleep outside of any call
@@ -213,7 +213,9 @@ def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -
     return verdict if is_unmoved else "no"
 
 
-def _verdict_on_call(process: str, task: str, stdin: Input, call: Call, arguments: Sequence[int]) -> Verdict:
+def _verdict_on_call(
+    process: str, task: str, stdin: Input, call: Call, arguments: Sequence[int]
+) -> Readiness:
     if call == "io_uring":  # what it has asked for is in memory it shares with the kernel
         return "unknown" if _holds(process, stdin) else "no"
     waited_for = list(_waited_for(process, call, arguments))
@@ -297,7 +299,7 @@ def _memory(process: str, address: int, size_bytes: int) -> bytes:
 # -- by where it sleeps in the kernel ---------------------------------------------------------------
 
 
-def _by_wait_channel(process: str, task: str, stdin: Input) -> Verdict:
+def _by_wait_channel(process: str, task: str, stdin: Input) -> Readiness:
     """As much as follows from it and from the files that the process has open; else unknown."""
     if not _is_asleep(task):
         return "no"
@@ -314,7 +316,7 @@ def _by_wait_channel(process: str, task: str, stdin: Input) -> Verdict:
     return "no" if is_elsewhere or not _holds(process, stdin) else "unknown"
 
 
-def _all_or_none(if_all: Verdict, are_input: Sequence[bool]) -> Verdict:
+def _all_or_none(if_all: Readiness, are_input: Sequence[bool]) -> Readiness:
     """It waits for one of them, and we do not know for which."""
     if not any(are_input):
         return "no"

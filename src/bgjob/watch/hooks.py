@@ -32,11 +32,11 @@ LOOK_EVERY_S = 0.1  # on a system that does not tell by itself
 COMPLAINT_BYTES = 4000
 
 
-class Courier:
+class HookRunner:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._place = self._saved = self._known_place()
-        self._errand: Errand | None = None
+        self._errand: HookRun | None = None
 
     @property
     def descriptors(self) -> list[int]:
@@ -73,7 +73,7 @@ class Courier:
 
     def _begin(self, command: str, spec: Spec, event: Event) -> bool:
         try:
-            self._errand = Errand(command, self._environment(event, spec), event)
+            self._errand = HookRun(command, self._environment(event, spec), event)
         except (
             OSError,
             ValueError,
@@ -98,7 +98,9 @@ class Courier:
 
     def _kept_environment(self, job_id: str) -> dict[str, str]:
         try:
-            return environment_of(jobdir.read_record(watch_registry.entry(self._store.home, job_id)) or {})
+            return environment_of(
+                jobdir.read_record(watch_registry.entry_path(self._store.home, job_id)) or {}
+            )
         except Malformed:
             return {}
 
@@ -122,7 +124,7 @@ class Courier:
             jobdir.write_whole(f"{self._store.home}/{COMPLAINT}", text + last_words)
 
 
-class Errand:
+class HookRun:
     """One command, with one event."""
 
     def __init__(self, command: str, environment: dict[str, str], event: Event) -> None:

@@ -26,12 +26,12 @@ from bgjob.home.mtimes import mtime
 from bgjob.output.log_reader import LogReader, Rotated
 from bgjob.output.log_watch import LogWatch
 from bgjob.store.index import ABANDONED_S
-from bgjob.store.reconcile import History
+from bgjob.store.reconcile import Reconciler
 from bgjob.store.records import read_watch_state
 from bgjob.store.store import Store
 from bgjob.system import processes
-from bgjob.system.inotify import Notices
-from bgjob.watch.hooks import Courier
+from bgjob.system.inotify import Inotify
+from bgjob.watch.hooks import HookRunner
 
 AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
 BREATHER_S = 0.05  # a job that prints without pause is looked at so often
@@ -88,11 +88,11 @@ def _leave_traceback() -> None:
 
 def sweep(store: Store, deadline: float) -> None:
     """All watches, once, by whoever wants to know and finds nobody on the lookout."""
-    if not watch_registry.entered(store.home) or (lock := watch_registry.take_lock(store.home)) is None:
+    if not watch_registry.registered(store.home) or (lock := watch_registry.take_lock(store.home)) is None:
         return
     try:
-        for job_id in watch_registry.entered(store.home):
-            if (post := Post.of(store, job_id)) and time.monotonic() < deadline:
+        for job_id in watch_registry.registered(store.home):
+            if (post := WatchedJob.of(store, job_id)) and time.monotonic() < deadline:
                 post.look(lambda: time.monotonic() >= deadline)
                 post.save()
     finally:
@@ -102,10 +102,10 @@ def sweep(store: Store, deadline: float) -> None:
 class Watcher:
     def __init__(self, store: Store, lock: int) -> None:
         self._store, self._lock = store, lock
-        self._posts: dict[str, Post] = {}
-        self._history, self._reconciled_at = History(store), -RECONCILE_EVERY_S
-        self._courier = Courier(store)
-        self._notices = Notices()
+        self._posts: dict[str, WatchedJob] = {}
+        self._history, self._reconciled_at = Reconciler(store), -RECONCILE_EVERY_S
+        self._courier = HookRunner(store)
+        self._notices = Inotify()
         self._notices.watch(store.events)
 
     def run(self) -> None:
@@ -125,14 +125,14 @@ class Watcher:
 
     def _has_work(self) -> bool:
         """Let go of the lock before the last look: whoever enters a job after that finds it free."""
-        if watch_registry.entered(HERE):
+        if watch_registry.registered(HERE):
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        return bool(watch_registry.entered(HERE)) and try_lock(self._lock)  # else somebody else has begun
+        return bool(watch_registry.registered(HERE)) and try_lock(self._lock)  # else somebody else has begun
 
     def _turn(self) -> bool:
         """True: there is more to look at."""
-        over = [job_id for job_id in watch_registry.entered(HERE) if self._is_over(job_id)]
+        over = [job_id for job_id in watch_registry.registered(HERE) if self._is_over(job_id)]
         self._reconcile(over)
         with contextlib.suppress(StoreUnusable, OSError):
             if self._courier.turn():  # all events that there are have been handed over
@@ -149,7 +149,7 @@ class Watcher:
 
     def _is_over(self, job_id: str) -> bool:
         """Looks at its output; True if there will be no more."""
-        post = self._posts.get(job_id) or Post.of(self._store, job_id)
+        post = self._posts.get(job_id) or WatchedJob.of(self._store, job_id)
         if post is None:
             return _is_abandoned(f"{HERE}/{watch_registry.WATCHES}/{job_id}")
         self._posts[job_id] = post
@@ -164,13 +164,13 @@ class Watcher:
             post.save()
             self._notices.forget(post.log_directory)
             self._notices.forget(post.directory)
-        watch_registry.strike_out(HERE, job_id)
+        watch_registry.remove(HERE, job_id)
 
     def _sleep(self) -> None:
         self._notices.wait(self._courier.seconds_left(), self._courier.descriptors)
 
 
-class Post:
+class WatchedJob:
     """One job that is looked after."""
 
     def __init__(self, store: Store, job: Job) -> None:
@@ -185,7 +185,7 @@ class Post:
         self._saved, self._saved_at = state, 0.0
 
     @classmethod
-    def of(cls, store: Store, job_id: str) -> "Post | None":
+    def of(cls, store: Store, job_id: str) -> "WatchedJob | None":
         """None: there is no such job, or not yet; or what it was to be watched for is no pattern."""
         if not JOB_ID.fullmatch(job_id):
             return None
