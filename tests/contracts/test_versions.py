@@ -7,6 +7,7 @@ run it, from a directory of its own; only its dependencies are those of the test
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -20,12 +21,14 @@ from anyio.from_thread import BlockingPortal
 
 import bgjob
 from bgjob.api import News, open_jobs
+from bgjob.core.job import Ended
 from bgjob.home import event_log
 from bgjob.system import processes
 from tests.chaos.tools import wait_until
 from tests.conftest import Server, ToolError, end_all_jobs
 
 RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
+WITH_LIMITS_AND_EVENTS = [path for path in RELEASES if path.stem != "bgjob-0.1.0"]
 PRESENT = Path(bgjob.__file__).parents[1]
 ECHO = "echo ready; while read line; do echo got $line; echo not $line >&2; done; echo end; exit 3"
 ON_A_TERMINAL = "stty -echo; echo ready; while read line; do stty size; done"
@@ -235,11 +238,11 @@ def test_the_end_of_a_job_is_told_by_this_version_whoever_started_it(
     server = servers[present]
     cursor = server.call("job_events")["cursor"]
     job_id = servers[release].execute("read x; exit 3")
-    assert server.call("job_events", since=cursor, job_ids=[job_id])["events"] == []
+    asked = {"job_ids": [job_id], "kinds": ["ended"], "since": cursor}
+    assert server.call("job_events", **asked)["events"] == []
     servers[release].call("interact_with_job", job_id=job_id, input="x")
-    asked = {"job_ids": [job_id], "kinds": ["ended"], "since": cursor, "timeout_s": WAIT_S}
     for _ in range(2):
-        (told,) = server.call("job_events", **asked)["events"]
+        (told,) = server.call("job_events", **asked, timeout_s=WAIT_S)["events"]
         assert (told["cause"], told["exit_code"]) == ("exited", 3)
 
 
@@ -248,13 +251,13 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
 ) -> None:
     """By whoever of this version looks first, though the job had ended before its store knew of events."""
     job_id = release.cli(home, "run", "--name", "unseen", "echo over; exit 5")
-    assert release.cli(home, "logs", "-f", job_id) == "over"
     jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
+    wait_until(lambda: isinstance(jobs.look(job_id).job.state, Ended))
     ended_at = jobs.look(job_id).job.state.ended_at  # type: ignore[union-attr]
     wait_until(lambda: not jobs._store.has_shim(job_id))
     event_log.append(jobs._store.events, "started", ANOTHER)  # the log has begun after its end
     news = News(jobs._store.events)
-    (told,) = jobs.events(job_ids=[job_id]).events
+    (told,) = jobs.events(job_ids=[job_id], kinds=["ended"]).events
     assert (told.kind, told.name, told.details["exit_code"]) == ("ended", "unseen", 5)
     assert told.at == pytest.approx(ended_at, abs=0.001)
     assert present.cli(home, "events", job_id).count("ended") == 1
@@ -276,41 +279,114 @@ def test_slots_are_exact_across_versions(order: tuple[Version, Version], home: P
 def test_the_other_version_cleans_up_what_has_ended_and_nothing_else(
     order: tuple[Version, Version], home: Path
 ) -> None:
+    """By what both were told to keep: the longer of two promises counts."""
     starter, other = order
-    ended, running = starter.cli(home, "run", "echo over"), starter.cli(home, "run", "sleep 1000")
+    keep_none = {"MCP_BG_KEEP_JOBS": "0", "MCP_BG_KEEP_DAYS": "0"}
+    running = starter.cli(home, "run", "sleep 1000", **keep_none)
+    ended = starter.cli(home, "run", "echo over", **keep_none)
     assert starter.cli(home, "logs", "-f", ended) == "over"
     jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
     wait_until(lambda: not jobs._store.has_shim(ended))
     (home / "cleaned").unlink(missing_ok=True)
-    last = other.cli(home, "run", "sleep 1000", MCP_BG_KEEP_JOBS="0")
+    last = other.cli(home, "run", "sleep 1000", **keep_none)
     shown = other.cli(home, "ps")
     assert running[:8] in shown
     assert ended[:8] not in shown
     assert {path.name for path in (home / "jobs").iterdir()} == {running, last}
 
 
-def test_a_package_may_be_upgraded_under_a_running_server(
+@pytest.fixture
+def upgraded(
     release: Version, present: Version, portal: BlockingPortal, tmp_path: Path, home: Path
-) -> None:
-    """An upgrade asks for no restart: from then on shims, and what is imported late, are of the newer version."""
+) -> Iterator[Server]:
+    """A server of the release, with its zygote, whose package was replaced by this version while it ran."""
     package = tmp_path / "installed" / "bgjob"
     copy_package(release.root / "bgjob", package)
     server = Version(portal, package.parent).server(home)
     try:
-        assert server.call("list_jobs")["jobs"] == []
+        assert ended_in(server, server.execute("exit 3"))["exit_code"] == 3
         shutil.rmtree(package)
         copy_package(present.root / "bgjob", package)
-        job_id = server.execute(ON_A_TERMINAL, pty=True)
-        server.wait_until_printed(job_id, "ready")
-        server.call("interact_with_job", job_id=job_id, input="go", rows=30, cols=100)
-        server.wait_until_printed(job_id, "30 100")
-        assert server.output(job_id, view="screen")["screen"].split() == ["ready", "30", "100"]
-        assert server.call("kill_job", job_id=job_id)["status"] == "killed"
-        assert server.status(job_id)["cause"] == "killed"
-        with pytest.raises(ToolError, match="not running"):
-            server.call("interact_with_job", job_id=job_id, input="x")
+        yield server
     finally:
         server.close()
+
+
+def test_a_package_may_be_upgraded_under_a_running_server(upgraded: Server) -> None:
+    """An upgrade asks for no restart: what the server imports from then on is of this version."""
+    job_id = upgraded.execute(ON_A_TERMINAL, pty=True)
+    upgraded.wait_until_printed(job_id, "ready")
+    upgraded.call("interact_with_job", job_id=job_id, input="go", rows=30, cols=100)
+    upgraded.wait_until_printed(job_id, "30 100")
+    assert upgraded.output(job_id, view="screen")["screen"].split() == ["ready", "30", "100"]
+    assert upgraded.call("kill_job", job_id=job_id)["status"] == "killed"
+    assert upgraded.status(job_id)["cause"] == "killed"
+    with pytest.raises(ToolError, match="not running"):
+        upgraded.call("interact_with_job", job_id=job_id, input="x")
+
+
+for_later_releases = pytest.mark.parametrize(
+    "release", WITH_LIMITS_AND_EVENTS, indirect=True, ids=lambda path: path.stem
+)
+OVER = {
+    "output": ("yes", {"output": "64KB", "on_output": "stop"}, "over_limit"),
+    "file_size": ("head -c 3M /dev/zero > large; exit $?", {"file_size": "1MB"}, "over_limit"),
+    "silence": ("sleep 1000", {"silence_s": 1}, "over_limit"),
+    "memory": ("head -c 300M /dev/zero | tail", {"memory": "60MB", "cgroup": "off"}, "out_of_memory"),
+}
+
+
+@for_later_releases
+@pytest.mark.parametrize("limit", OVER)
+def test_limits_hold_in_a_server_that_was_upgraded(upgraded: Server, limit: str, tmp_path: Path) -> None:
+    """Its zygote is of the release, and imports the limits from this version when the first job has some."""
+    command, options, cause = OVER[limit]
+    ended = ended_in(upgraded, upgraded.execute(command, options=options, cwd=str(tmp_path)))
+    assert (ended["cause"], ended["limit"]) == (cause, limit)
+
+
+@for_later_releases
+def test_a_job_with_a_limit_is_restarted_in_a_server_that_was_upgraded(upgraded: Server) -> None:
+    options = {"silence_s": 0.5, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.1}
+    job_id = upgraded.execute("echo run; sleep 1000", options=options)
+    ended = ended_in(upgraded, job_id)
+    assert (ended["cause"], ended["limit"]) == ("over_limit", "silence")
+    assert upgraded.output(job_id)["stdout"] == "run\nrun\n"
+
+
+@for_later_releases
+def test_a_guard_of_the_release_takes_over_a_job_with_limits_after_an_upgrade(
+    upgraded: Server, home: Path
+) -> None:
+    job_id = upgraded.execute("echo ready; read x; exec yes", options={"output": "64KB", "on_output": "stop"})
+    upgraded.wait_until_printed(job_id, "ready")
+    run = open_jobs({"BGJOB_HOME": str(home)}, many=False).look(job_id).job.run
+    assert run is not None
+    os.kill(run.shim_pid, signal.SIGKILL)
+    upgraded.call("interact_with_job", job_id=job_id, input="x")
+    assert ended_in(upgraded, job_id)["limit"] == "output"
+
+
+@for_later_releases
+def test_events_are_told_by_a_server_that_was_upgraded(upgraded: Server) -> None:
+    """It starts a watcher by its old name, and asks that module for what was missed."""
+    job_id = upgraded.execute("echo the needle; exit 3", watch=["needle"])
+    asked = {"job_ids": [job_id], "kinds": ["matched"], "timeout_s": WAIT_S}
+    (told,) = upgraded.call("job_events", **asked)["events"]
+    assert told["line"] == "the needle"
+
+
+@for_later_releases
+def test_the_queue_moves_in_a_server_that_was_upgraded(upgraded: Server) -> None:
+    first = upgraded.execute("echo ready; read x")
+    second = upgraded.execute("exit 5", after=[first], options={"open_files": 50})
+    upgraded.call("interact_with_job", job_id=first, input="x")
+    assert ended_in(upgraded, second)["exit_code"] == 5
+
+
+def ended_in(server: Server, job_id: str) -> dict[str, Any]:
+    assert server.call("wait_for_job", job_ids=[job_id], timeout_s=WAIT_S)["met"]
+    return server.status(job_id)
 
 
 def copy_package(source: Path, target: Path) -> None:
