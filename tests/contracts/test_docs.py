@@ -6,7 +6,7 @@ After a change of a tool or a setting: BGJOB_UPDATE=1 .venv/bin/pytest tests/con
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,26 +111,32 @@ def test_there_are_links_to_check() -> None:
 
 
 class TestTheMap:
-    def test_it_shows_every_module_and_no_other(self) -> None:
-        assert sorted(modules_on_the_map()) == sorted(modules_on_disk())
+    def test_it_shows_every_folder_and_every_file(self) -> None:
+        assert files_on_the_map() == files_on_disk()
+
+    def test_it_fits_on_a_screen(self) -> None:
+        assert len(the_map()) <= 20
+        assert max(map(len, the_map())) <= 110
+
+    def test_the_old_names_are_all_that_lies_beside_the_folders(self) -> None:
+        beside = {path.stem for path in PACKAGE.glob("*.py")}
+        assert beside == {"__init__", "__main__", "screen", "watcher"}
 
 
-def modules_on_the_map() -> Iterator[str]:
-    """Each line: a layer, the names of its modules, then prose."""
-    block = ARCHITECTURE.read_text().partition("## The map")[2].split("```")[1]
-    for line in block.strip().splitlines():
-        layer, names = line[:11].strip(), re.match(r"\w+(?:\s*[|→,]\s*\w+)*", line[11:])
-        if names:
-            package = "shim." if layer == "shim" else ""
-            yield from (package + name for name in re.findall(r"\w+", names[0]))
+OLD_NAMES = {"shim/confined"}
 
 
-def modules_on_disk() -> Iterator[str]:
-    """The faces are packages of their own making; the shim's modules are on the map one by one."""
-    yield from (file.stem for file in PACKAGE.glob("[!_]*.py"))
-    yield from (f"shim.{file.stem}" for file in PACKAGE.glob("shim/[!_]*.py"))
-    yield from (
-        directory.name
-        for directory in PACKAGE.glob("[!_]*/")
-        if directory.is_dir() and directory.name != "shim"
-    )
+def the_map() -> list[str]:
+    return ARCHITECTURE.read_text().partition("## The map")[2].split("```")[1].strip().splitlines()
+
+
+def files_on_the_map() -> set[str]:
+    """`folder/ file file — prose`; a line that begins with a space belongs to the folder above."""
+    entries = "\n".join(the_map()).replace("\n ", " ").splitlines()
+    named = (entry.partition(" — ")[0].split() for entry in entries)
+    return {folder + file for folder, *files in named for file in files}
+
+
+def files_on_disk() -> set[str]:
+    files = {f"{path.parent.name}/{path.stem}" for path in PACKAGE.glob("*/*.py") if path.stem != "__init__"}
+    return files - OLD_NAMES
