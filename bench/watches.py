@@ -74,10 +74,10 @@ def one(command: str, watch: list[str]) -> tuple[float, float, float]:
             state, ended = jobs.look(job.id).job.state, time.monotonic()
             assert isinstance(state, Ended)
             behind = state.output_bytes - seen(jobs, job.id) if watch else 0
-            while job.id in watch_registry.registered(jobs._store.home):
+            while job.id in watch_registry.registered(jobs.home):
                 time.sleep(0.01)
             check(jobs, job.id, watch)
-            for _, other in jobs._store.jobs():
+            for _, other in jobs.store.jobs():
                 jobs.kill(other.id, grace_s=0)
             return state.duration_s, behind, time.monotonic() - ended if watch else 0.0
 
@@ -90,7 +90,7 @@ def warm_up(jobs: Jobs) -> None:
 
 def seen(jobs: Jobs, job_id: str) -> int:
     with contextlib.suppress(FileNotFoundError):
-        return int(json.loads(Path(jobs._store.directory(job_id), "watch.json").read_text())["stdout"])
+        return int(json.loads(Path(jobs.directory(job_id), "watch.json").read_text())["stdout"])
     return 0
 
 

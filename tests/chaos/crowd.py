@@ -121,7 +121,7 @@ class Crowd:
         return see_to_its_end(actor, play) if "id" in answer else see_what_is_there(actor, play)
 
     def _id_of(self, name: str) -> str | None:
-        for _, job in self._scene.jobs._store.jobs():
+        for _, job in self._scene.jobs.store.jobs():
             if job.spec.name == name:
                 return job.id
         return None

@@ -330,7 +330,7 @@ class Trial:
             return self._judge_failed(job_id, state)
         if not isinstance(state, Exited) or state.code != 9:
             raise Violation(f"it ended as {state}")
-        wait_until(lambda: not self._jobs._store.has_shim(job_id), "its lock is free")
+        wait_until(lambda: not self._jobs.has_shim(job_id), "its lock is free")
         printed = self._case.job.printed(line)
         if (state.stdout_bytes, state.stderr_bytes) != tuple(map(len, printed.values())):
             raise Violation(f"it has printed {[len(data) for data in printed.values()]}, and not {state}")
@@ -357,7 +357,7 @@ def cast(scene: Scene, case: Case) -> tuple[Server, int]:
         server.stop()
         return server, server.pid
     zygote = scene.with_zygote(case.role)
-    scene.jobs._spawner._requests = None  # it is the server's
+    scene.jobs.context.spawner._requests = None  # it is the server's
     scene.server = Server(scene._stage.servers, scene.environment, zygote.requests, many=True)
     scene.leave.callback(scene.server.close)
     return scene.server, zygote.stopped_pid()

@@ -60,7 +60,7 @@ class Printed:
     """The log of a job, by stream. What was dropped is zeros here."""
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
-        log = jobs._log(jobs.look(job_id).job)
+        log = jobs.log(job_id)
         self._streams = {stream: with_zeros(log, stream) for stream in (STDOUT, STDERR)}
         chunks = list(jobs.follow(job_id, wait=False))
         self.has_gap = any(chunk.dropped_bytes for chunk in chunks)
@@ -124,7 +124,7 @@ class Actor:
             raise Violation("it does not end")
 
     def wait_for_last_process(self) -> None:
-        wait_until(lambda: not self.jobs._store.has_shim(self.job_id), "the job's lock is free")
+        wait_until(lambda: not self.jobs.has_shim(self.job_id), "the job's lock is free")
 
     def open_gate(self) -> None:
         """What the job has left behind waits there."""

@@ -80,7 +80,7 @@ def append(path: Path, line: str) -> None:
 class Person:
     def __init__(self, jobs: Jobs, notes: Notes, chance: random.Random, strikes: int) -> None:
         self._jobs, self._notes, self._chance, self._strikes = jobs, notes, chance, strikes
-        self._home = jobs._store.home
+        self._home = jobs.home
         self._mark = f"{MARK}={os.environ[MARK]}".encode()
         self._mine: list[str] = []
 

@@ -55,7 +55,7 @@ def be_server(order: dict[str, Any], line: int, zygote: int = -1) -> None:
                 os.set_inheritable(fd, False)
         jobs = open_jobs(order["environment"], many=order["many"])
         if zygote >= 0:
-            jobs._spawner._requests = socket.socket(fileno=zygote)
+            jobs.context.spawner._requests = socket.socket(fileno=zygote)
         serve(jobs, socket.socket(fileno=line))
     finally:
         if sys.exc_info()[0]:

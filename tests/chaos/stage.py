@@ -155,14 +155,14 @@ class Scene:
     def with_zygote(self, role: Role | None) -> Zygote:
         self.zygote = Zygote(self._stage.zygotes, role)
         self.leave.callback(self.zygote.close)
-        self.jobs._spawner._wants_zygote = True
-        self.jobs._spawner._requests = self.zygote.requests
+        self.jobs.context.spawner._wants_zygote = True
+        self.jobs.context.spawner._requests = self.zygote.requests
         self.leave.callback(self.jobs.close)
         return self.zygote
 
     def with_server(self, launch: Launch) -> Server:
         requests = self.with_zygote(None).requests if launch == "zygote running" else None
-        self.jobs._spawner._requests = None  # it is the server's
+        self.jobs.context.spawner._requests = None  # it is the server's
         self.server = Server(self._stage.servers, self.environment, requests, many=launch != "fresh")
         self.leave.callback(self.server.close)
         return self.server

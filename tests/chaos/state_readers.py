@@ -413,7 +413,7 @@ def warmed() -> Spawner:
     setattr(interact, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # it has its own copy
     kill.SHIM_PATIENCE_S = kill.CONNECT_PATIENCE_S = kill.LATE_S = kill.SETTLED_S = quota.LEAVING_S = 0.1
     setattr(watch_registry, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
-    setattr(context, "start_drainer", lambda *_: True)  # noqa: B010
+    setattr(context, "start_dispatcher", lambda *_: True)  # noqa: B010
     return Spawner(zygote=True)
 
 

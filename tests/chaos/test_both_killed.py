@@ -35,7 +35,7 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
     gate.wait_until_reached()
     wait_until_asleep(job_id, 2)
     kill_at_once(*guard_and_shim(jobs, job_id))
-    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
+    wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
     look = jobs.look(job_id)
     assert look.job.state == Lost("its shim and its guard were killed while it ran")
     assert look.descendants >= 2
@@ -49,8 +49,8 @@ def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute(BUSY.format(reach=gate.reach)).id
     gate.wait_until_reached()
     kill_at_once(*guard_and_shim(jobs, job_id))
-    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
-    slot = slots.claim(f"{jobs._store.home}/slots", "", 1)
+    wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
+    slot = slots.claim(f"{jobs.home}/slots", "", 1)
     assert slot is not None
     os.close(slot)
 
@@ -81,8 +81,8 @@ def test_killed_as_it_was_started_nobody_says_whether_it_ran(jobs: Jobs, gate: G
     gate.wait_until_reached()
     wait_until_asleep(job_id, 1)
     kill_at_once(*guard_and_shim(jobs, job_id))
-    Path(jobs._store.home, "jobs", job_id, "run.json").unlink()
-    wait_until(lambda: not jobs._store.has_shim(job_id), "the lock is free")
+    Path(jobs.home, "jobs", job_id, "run.json").unlink()
+    wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
     look = jobs.look(job_id)
     assert isinstance(look.job.state, Lost)
     assert look.job.state.reason.endswith("whether it ran is not known")

@@ -140,7 +140,7 @@ class LifeOfJobs(World):
                 self.lives.append(life)
 
     def in_the_making(self, known: set[str]) -> bool:
-        store = self.fresh_door()._store
+        store = self.fresh_door().store
         new = {path.name for path in self.home.glob("jobs/*")} - known
         return any(store.has_shim(job_id) and not store.load(job_id).run for job_id in new)
 
@@ -406,7 +406,7 @@ class LifeOfJobs(World):
         """What is too old or too many goes; what runs stays, and what has processes and a shim."""
         while self.some(lambda life: life.doomed):
             self.a_job_times_out(which=0, whom=0, part=None)
-        ended, store = self.some(lambda life: life.ends and not life.shim), self.fresh_door()._store
+        ended, store = self.some(lambda life: life.ends and not life.shim), self.fresh_door().store
         wait_until(lambda: not any(store.has_shim(life.id) for life in ended), "their shims have left")
         retention.clean(store, keep_jobs, keep_days, interval_s=0)
         kept = min(len(ended), keep_jobs) if keep_days else 0

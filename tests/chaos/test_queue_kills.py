@@ -66,7 +66,7 @@ def see_them_end(jobs: Jobs) -> None:
     jobs.list(limit=100_000)
 
     def left() -> list[str]:
-        return [str(job) for _, job in jobs._store.jobs() if isinstance(job.state, Running)]
+        return [str(job) for _, job in jobs.store.jobs() if isinstance(job.state, Running)]
 
     wait_until(lambda: not left(), "all have ended", lambda: "\n".join(left()[:5]))
     jobs.close()
@@ -89,11 +89,11 @@ class Readiness:
         self._check_slots(SLOTS, None)
         for group, slots in GROUPS.items():
             self._check_slots(slots, group)
-        self._check_what_is_left(Path(self._jobs._store.home))
+        self._check_what_is_left(Path(self._jobs.home))
 
     def _check_states(self) -> None:
         submitted, asked = set(self._notes.said("submitted")), set(self._notes.said("asked"))
-        there = {job.id: job for _, job in self._jobs._store.jobs()}
+        there = {job.id: job for _, job in self._jobs.store.jobs()}
         self.violations += [f"{job_id} is forgotten" for job_id in submitted - there.keys()]
         for job_id, job in there.items():
             word = self._judged(job_id, job.state, job_id in asked)

@@ -207,7 +207,7 @@ class LifeOfAQueue(RuleBasedStateMachine):
 
     @invariant()
     def the_queue_comes_to_rest_as_the_model_says(self) -> None:
-        places = {job_id: place for place, job_id in self.door()._store.ids()}
+        places = {job_id: place for place, job_id in self.door().store.ids()}
         for job in self.jobs.values():
             job.place = places[job.id]
         wait_until(self.is_at_rest, "the queue is at rest", self.described)

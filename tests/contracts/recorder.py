@@ -61,7 +61,7 @@ def record(home: Path, store: Path) -> None:
     jobs = door(home)
     for run in (plain, unnamed, never_started, killed, timed_out, rotated, on_a_terminal, lost):
         run(jobs, home)
-    wait_until(lambda: not any(jobs._store.has_shim(job.id) for job in jobs.list().jobs))
+    wait_until(lambda: not any(jobs.has_shim(job.id) for job in jobs.list().jobs))
     jobs.close()
     keep(home, store)
 
@@ -75,7 +75,7 @@ def plain(jobs: Jobs, _home: Path) -> None:
     for name, (command, cause, stdout, stderr) in PLAIN.items():
         job_id = jobs.execute(command, name=name).id
         expect(jobs, job_id, cause)
-        wait_until(lambda job_id=job_id: not jobs._store.has_shim(job_id))  # type: ignore[misc]
+        wait_until(lambda job_id=job_id: not jobs.has_shim(job_id))  # type: ignore[misc]
         raw = b"".join(chunk.data for chunk in jobs.follow(job_id, wait=False) if chunk.stream == 1)
         assert raw.decode(errors="replace") == stdout, raw
         assert jobs.output(job_id).stderr == stderr
@@ -120,7 +120,7 @@ def on_a_terminal(jobs: Jobs, _home: Path) -> None:
         jobs.wait_for([job_id], pattern=shown, timeout_s=PATIENCE_S)
         jobs.interact(job_id, Typed("go on"), resize=(rows, cols))
     expect(jobs, job_id, "exited")
-    assert len(jobs._store.terminal_sizes(jobs.look(job_id).job)) == 3
+    assert len(jobs.store.terminal_sizes(jobs.look(job_id).job)) == 3
 
 
 def lost(jobs: Jobs, _home: Path) -> None:

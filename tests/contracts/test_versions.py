@@ -254,9 +254,9 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
     jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
     wait_until(lambda: isinstance(jobs.look(job_id).job.state, Ended))
     ended_at = jobs.look(job_id).job.state.ended_at  # type: ignore[union-attr]
-    wait_until(lambda: not jobs._store.has_shim(job_id))
-    event_log.append(jobs._store.events, "started", ANOTHER)  # the log has begun after its end
-    news = News(jobs._store.events)
+    wait_until(lambda: not jobs.has_shim(job_id))
+    event_log.append(jobs.events_directory, "started", ANOTHER)  # the log has begun after its end
+    news = News(jobs.events_directory)
     (told,) = jobs.events(job_ids=[job_id], kinds=["ended"]).events
     assert (told.kind, told.name, told.details["exit_code"]) == ("ended", "unseen", 5)
     assert told.at == pytest.approx(ended_at, abs=0.001)
@@ -286,7 +286,7 @@ def test_the_other_version_cleans_up_what_has_ended_and_nothing_else(
     ended = starter.cli(home, "run", "echo over", **keep_none)
     assert starter.cli(home, "logs", "-f", ended) == "over"
     jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
-    wait_until(lambda: not jobs._store.has_shim(ended))
+    wait_until(lambda: not jobs.has_shim(ended))
     (home / "cleaned").unlink(missing_ok=True)
     last = other.cli(home, "run", "sleep 1000", **keep_none)
     shown = other.cli(home, "ps")

@@ -321,7 +321,7 @@ def wait_for_end(jobs: Jobs, job_id: str) -> Exited:
     """And until its shim has left, so that nobody is on the disk."""
     waited = jobs.wait_for([job_id], timeout_s=PATIENCE_S)[0]
     deadline = time.monotonic() + PATIENCE_S
-    while jobs._store.has_shim(job_id):
+    while jobs.has_shim(job_id):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     state = waited.look.job.state

@@ -165,7 +165,7 @@ def facts_of(jobs: Jobs, job_id: str) -> Facts:
         for at, byte in enumerate(chunk.data, chunk.end - len(chunk.data))
         if at < most
     }
-    return Facts(job.spec.command, job.state, output, (job.run, jobs._store.terminal_sizes(job)))
+    return Facts(job.spec.command, job.state, output, (job.run, jobs.store.terminal_sizes(job)))
 
 
 # -- what must hold -------------------------------------------------------------------------------------

@@ -258,7 +258,7 @@ class TestTheTool:
         from bgjob.mcp.results import Told
 
         job = jobs.execute("cat", name="n")
-        event_log.append(jobs._store.events, "something_new", job.id, colour="blue", depth=3)
+        event_log.append(jobs.events_directory, "something_new", job.id, colour="blue", depth=3)
         told = Told.of(jobs.events("0.0", kinds=["something_new"]))
         (event,) = told.events
         assert (event["kind"], event["colour"], event["depth"], event["name"]) == (

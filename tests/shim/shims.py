@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 
 
 def directory(jobs: Jobs, job_id: str) -> Path:
-    return Path(jobs._store.directory(job_id))
+    return Path(jobs.directory(job_id))
 
 
 def shim_pid(jobs: Jobs, job_id: str) -> int:
@@ -65,7 +65,7 @@ def settable_signals(mask: str) -> int:
 
 
 def ask(jobs: Jobs, job_id: str, payload: bytes = b"", **request: object) -> dict[str, Any]:
-    with Line(jobs._store.control_path(job_id)) as line:
+    with Line(jobs.store.control_path(job_id)) as line:
         return line.ask(PATIENCE_S, payload, **request)
 
 
@@ -73,7 +73,7 @@ class Caller:
     """One connection, byte by byte."""
 
     def __init__(self, jobs: Jobs, job_id: str) -> None:
-        self.socket = control._connect(jobs._store.control_path(job_id))  # however long the path
+        self.socket = control._connect(jobs.store.control_path(job_id))  # however long the path
         self.socket.settimeout(PATIENCE_S)
         self._lines = self.socket.makefile("rb")
 

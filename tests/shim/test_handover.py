@@ -99,7 +99,7 @@ def check_ran_once(jobs: Jobs, job_id: str, spare: int, diary: Path) -> None:
     """Once nobody is left who could run it again."""
     run_once(jobs, job_id)
     wait_until_gone(spare)
-    wait_until(lambda: not jobs._store.has_shim(job_id) and not processes.marked(job_id))
+    wait_until(lambda: not jobs.has_shim(job_id) and not processes.marked(job_id))
     assert diary.read_text() == f"{job_id}\n"
     diary.unlink()
 

@@ -91,10 +91,10 @@ def test_the_shim_stays_for_a_silent_grandchild_and_goes_with_it(jobs: Jobs, gat
     gate.wait_until_reached()
     ask(jobs, job_id, op="wait")
     shim = shim_pid(jobs, job_id)
-    assert jobs._store.has_shim(job_id)
+    assert jobs.has_shim(job_id)
     gate.open()
     wait_until_gone(shim)
-    assert not jobs._store.has_shim(job_id)
+    assert not jobs.has_shim(job_id)
     assert not (directory(jobs, job_id) / "ctl").exists()
 
 

@@ -123,7 +123,7 @@ def test_the_job_has_no_descriptor_of_ours_and_the_shim_none_of_the_servers(
     ask(jobs, job_id, op="wait", beyond=0, quiet_s=0.2)
     listing = jobs.output(job_id).stdout
     assert "private to the server" not in listing
-    assert str(jobs._store.home) not in listing
+    assert str(jobs.home) not in listing
 
 
 def test_a_shim_holds_no_more_than_it_needs(jobs: Jobs) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Cancellation, Jobs, Typed
+from bgjob.api import Cancellation, Jobs, Typed, open_jobs
 from bgjob.home import event_log, watch_registry
 from tests.chaos.tools import wait_until
 from tests.conftest import Gate, Server, StartServer, ToolError
@@ -147,9 +147,9 @@ class TestKilled:
         log = home / "events" / "1"
         log.write_bytes(log.read_bytes().partition(b'{"at"')[0])
         event_log.append(str(log.parent), "started", job.id)
-        wait_until(lambda: not jobs._store.has_shim(job.id))
-        del jobs.__dict__["_history"]
-        (ended,) = jobs.events("0.0", job_ids=[job.id], kinds=["ended"]).events
+        wait_until(lambda: not jobs.has_shim(job.id))
+        reader = open_jobs({"BGJOB_HOME": str(home)}, many=False)
+        (ended,) = reader.events("0.0", job_ids=[job.id], kinds=["ended"]).events
         assert (ended.name, ended.details) == (told.name, told.details)
 
     def test_of_several_that_find_an_end_untold_one_tells_it(self, jobs: Jobs, home: Path) -> None:
@@ -196,7 +196,7 @@ class TestTheBudget:
     def test_without_a_cursor_the_newest_fit_and_the_others_can_be_read(self, jobs: Jobs) -> None:
         job = jobs.execute("sleep 1000")
         for number in range(100):
-            event_log.append(jobs._store.events, "limit_near", job.id, limit="memory", number=number)
+            event_log.append(jobs.events_directory, "limit_near", job.id, limit="memory", number=number)
         newest = jobs.events(max_tokens=200)
         assert newest.events[-1].details["number"] == 99
         assert newest.left_out + len(newest.events) == 101
@@ -209,7 +209,7 @@ class TestTheBudget:
     def test_by_the_cursor_every_event_is_read_once_and_in_order(self, jobs: Jobs) -> None:
         job = jobs.execute("cat")
         for number in range(100):
-            event_log.append(jobs._store.events, "limit_near", job.id, number=number)
+            event_log.append(jobs.events_directory, "limit_near", job.id, number=number)
         cursor, numbers = "0.0", []
         while True:
             found = jobs.events(cursor, kinds=["limit_near"], max_tokens=300)
@@ -230,7 +230,7 @@ class TestTheBudget:
         monkeypatch.setattr(event_log, "SEGMENT_BYTES", 2000)
         job = jobs.execute("sleep 1000")
         for number in range(600):
-            event_log.append(jobs._store.events, "limit_near", job.id, number=number)
+            event_log.append(jobs.events_directory, "limit_near", job.id, number=number)
         found = jobs.events("1.0", max_tokens=100_000)
         assert found.gone_bytes > 0
         assert found.events[-1].details["number"] == 599
@@ -249,9 +249,9 @@ class TestArguments:
     def test_a_job_that_was_cleaned_up_still_has_its_events(self, jobs: Jobs) -> None:
         job = jobs.execute("exit 1", name="gone")
         jobs.events("0.0", kinds=["ended"], timeout_s=PATIENCE_S)
-        wait_until(lambda: not jobs._store.has_shim(job.id))
-        ((place, _),) = jobs._store.ids()
-        jobs._store.remove(place, job.id)
+        wait_until(lambda: not jobs.has_shim(job.id))
+        ((place, _),) = jobs.store.ids()
+        jobs.store.remove(place, job.id)
         found = jobs.events("0.0", job_ids=[job.id])
         assert [event.kind for event in found.events] == ["started", "ended"]
         assert found.events[-1].name == "gone"
@@ -336,7 +336,7 @@ class TestWatches:
     def test_a_flood_is_told_by_some_of_its_lines_and_their_number(self, jobs: Jobs) -> None:
         job = jobs.execute("yes flood | head -n 50000; echo rare", watch=["flood", "rare"])
         jobs.events("0.0", job_ids=[job.id], kinds=["ended"], timeout_s=PATIENCE_S)
-        wait_until(lambda: not watch_registry.registered(jobs._store.home))
+        wait_until(lambda: not watch_registry.registered(jobs.home))
         found = jobs.events("0.0", job_ids=[job.id], kinds=["matched"], max_tokens=100_000).events
         floods = [event.details for event in found if event.details["pattern"] == "flood"]
         assert (
@@ -354,7 +354,7 @@ class TestWatches:
             terms={"output": 100_000},
         )
         jobs.events("0.0", job_ids=[job.id], kinds=["matched"], timeout_s=PATIENCE_S)
-        home = Path(jobs._store.home)
+        home = Path(jobs.home)
         stopped = keeper_and_watcher(home)
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
@@ -535,7 +535,7 @@ def test_a_guard_that_takes_over_tells_the_end_at_least_once(jobs: Jobs, gate: G
     gate.open()
     jobs.events("0.0", job_ids=[job.id], kinds=["ended"], timeout_s=PATIENCE_S)
     os.kill(shim_pid(jobs, job.id), signal.SIGKILL)
-    run = Path(jobs._store.directory(job.id), "run.json")
+    run = Path(jobs.directory(job.id), "run.json")
     wait_until(lambda: json.loads(run.read_text())["shim_pid"] == guard)
     found = jobs.events("0.0", job_ids=[job.id], kinds=["ended"]).events
     assert found

@@ -74,7 +74,7 @@ def over(look: Look) -> OverLimit:
 
 
 def events_of(jobs: Jobs, job_id: str, kind: str) -> list[dict[str, Any]]:
-    directory = jobs._store.events
+    directory = jobs.events_directory
     events = [event for event, _ in event_reader.read(directory, event_log.beginning(directory))]
     return [event for event in events if event["job_id"] == job_id and event["kind"] == kind]
 
@@ -155,7 +155,7 @@ def test_a_job_whose_first_process_the_kernel_ended_leaves_nothing_running(
     job_id = jobs.execute(f"{others} {command}", cwd=str(tmp_path), terms=terms).id
     state = over(ended(job_id))
     assert state.limit == next(iter(terms)).removesuffix("_s")
-    wait_until(lambda: not processes.marked(job_id) and not jobs._store.has_shim(job_id), "nothing is left")
+    wait_until(lambda: not processes.marked(job_id) and not jobs.has_shim(job_id), "nothing is left")
     assert jobs.kill(job_id).status == "already_terminated"
     assert [event["limit"] for event in events_of(jobs, job_id, "limit_hit")] == [state.limit]
 
@@ -230,7 +230,7 @@ def test_what_a_job_leaves_behind_has_its_limits_too(jobs: Jobs, ended: Ended, g
     """It exits with 0, and that stays; its daemon is ended all the same."""
     daemon = f"(read _ < {gate._opened}; {BURN}) >/dev/null 2>&1 &"
     job_id = jobs.execute(f"{daemon} exit 0", terms={"cpu_s": 1}).id
-    (left,) = jobs._processes(ended(job_id).job)
+    (left,) = jobs.processes(ended(job_id).job.id)
     gate.open()
     wait_until_gone(left)
     assert isinstance(jobs.look(job_id).job.state, Exited)
@@ -359,8 +359,8 @@ def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate)
     kill_both(jobs, job_id)
     sweep.kill(job_id)
     assert groups_left(job_id)
-    ((place, _),) = jobs._store.ids()
-    jobs._store.remove(place, job_id)
+    ((place, _),) = jobs.store.ids()
+    jobs.store.remove(place, job_id)
     assert not groups_left(job_id)
 
 

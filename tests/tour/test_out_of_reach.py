@@ -119,7 +119,7 @@ def test_another_homes_job_is_not_found_and_not_touched(jobs: Jobs, tmp_path: Pa
 @in_groups
 def test_a_job_has_a_control_group_as_long_as_it_runs(jobs: Jobs) -> None:
     job_id = jobs.execute("sleep 1000 & sleep 1000").id
-    wait_until(lambda: all(cgroup.is_member(pid, job_id) for pid in jobs._processes(jobs.look(job_id).job)))
+    wait_until(lambda: all(cgroup.is_member(pid, job_id) for pid in jobs.processes(job_id)))
     (group,) = read_groups(str(directory(jobs, job_id)))
     jobs.kill(job_id)
     assert not Path(group).exists()
@@ -141,7 +141,7 @@ def test_what_has_left_environment_session_and_parent_is_swept_by_its_group(
     wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
     hidden = int(pid_file.read_text())
     kill_both(jobs, job_id)
-    assert hidden in jobs._processes(jobs.look(job_id).job)
+    assert hidden in jobs.processes(job_id)
     assert jobs.kill(job_id).status == "killed"
     assert processes.alive([hidden]) == []
     assert not Path(group).exists()

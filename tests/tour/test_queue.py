@@ -338,8 +338,8 @@ def test_after_one_that_is_gone_it_is_not_run(one: Jobs, gate: Gate) -> None:
     ends(one, first)
     occupy(one, gate, queue=True)  # so that it waits, however long we take
     job_id = one.execute("true", after=[first]).id
-    place = next(place for place, each in one._store.ids() if each == first)
-    one._store.remove(place, first)
+    place = next(place for place, each in one.store.ids() if each == first)
+    one.store.remove(place, first)
     (end,) = ends(one, job_id)
     assert isinstance(end, NeverStarted)
     assert "is gone: it was cleaned up" in end.reason
@@ -616,7 +616,7 @@ def test_what_cannot_be_started_for_want_of_processes_waits_on_and_runs_once(
     assert all(isinstance(end, Exited) for end in ends(one, *ids))
     assert sorted(diary.words()) == ["a", "b", "c", "d"]
     wait_until_nobody_drains(home)
-    wait_until(lambda: not any(one._store.has_shim(job_id) for job_id in ids))
+    wait_until(lambda: not any(one.has_shim(job_id) for job_id in ids))
     assert {path.name for job_id in ids for path in (home / "jobs" / job_id).iterdir()} == {
         "spec.json",
         "run.json",

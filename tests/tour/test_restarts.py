@@ -186,7 +186,7 @@ def test_what_cannot_be_started_again_has_ended_as_its_last_run_has(
 def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     job_id = jobs.execute(counting(tmp_path, "[ $n = 2 ] || exit 6"), terms=again("on-failure")).id
     ended(job_id)
-    events = [event for event, _ in event_reader.read(jobs._store.events, event_log.Cursor(0, 0))]
+    events = [event for event, _ in event_reader.read(jobs.events_directory, event_log.Cursor(0, 0))]
     (restart,) = [event for event in events if event["kind"] == "restarting"]
     assert (restart["job_id"], restart["exit_code"], restart["restart"]) == (job_id, 6, 1)
 

@@ -174,7 +174,7 @@ def test_a_kill_that_was_begun_is_finished(jobs: Jobs, gate: Gate, ended: Ended)
         f"trap 'echo asked; {gate.reach}' TERM; {gate.reach}; while :; do sleep 0.05; done"
     ).id
     gate.wait_until_reached()
-    with Line(jobs._store.control_path(job_id)) as line:
+    with Line(jobs.store.control_path(job_id)) as line:
         line.send(10, op="kill", signal=signal.SIGTERM, grace_s=1)
         gate.wait_until_reached()
         processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
@@ -210,7 +210,8 @@ def test_a_starter_killed_before_the_shim_is_there_leaves_a_lost_job(home: Path,
     """Never `running` for ever: nobody holds the lock."""
     script = (
         "import os, signal\nfrom bgjob.api import open_jobs\n"
-        "jobs = open_jobs(os.environ)\njobs._spawner.start = lambda handover: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "jobs = open_jobs(os.environ)\n"
+        "jobs.context.spawner.start = lambda handover: os.kill(os.getpid(), signal.SIGKILL)\n"
         "jobs.execute('true')"
     )
     run_python(script, home)
@@ -260,7 +261,7 @@ def test_three_hundred_short_jobs_only_go_forward(jobs: Jobs) -> None:
         seen_ended: set[str] = set()
         while not done.is_set():
             for job_id in ids[:]:
-                state = read_state(jobs._store.directory(job_id))
+                state = read_state(jobs.directory(job_id))
                 if isinstance(state, Lost) or (job_id in seen_ended and not isinstance(state, Exited)):
                     wrong.append(f"{job_id}: {state}")
                 if isinstance(state, Exited):

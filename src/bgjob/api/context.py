@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from bgjob.core.config import Settings, for_jobs
@@ -21,14 +22,53 @@ Answer = TypeVar("Answer")
 READ_TRIES = 100
 
 
+@dataclass(frozen=True)
+class Context:
+    """What every verb needs: the store, and how jobs are started."""
+
+    store: Store
+    settings: Settings
+    environment: Mapping[str, str]
+    """The variables that each job gets."""
+    spawner: Spawner
+    umask: int
+
+
 class Door:
     def __init__(
         self, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner
     ) -> None:
-        self._store, self._settings, self._spawner = store, settings, spawner
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         self._environment = for_jobs(environ, settings)
+        self._store, self._settings, self._spawner = store, settings, spawner
+        self.context = Context(store, settings, self._environment, spawner, self._umask)
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def home(self) -> str:
+        return self._store.home
+
+    @property
+    def events_directory(self) -> str:
+        return self._store.events
+
+    def directory(self, job_id: str) -> str:
+        return self._store.directory(job_id)
+
+    def has_shim(self, job_id: str) -> bool:
+        """True while the job runs, and after its end while processes of it are left."""
+        return self._store.has_shim(job_id)
+
+    def processes(self, job_id: str) -> Sequence[int]:
+        """The ids of the job's processes that are alive."""
+        return self._processes(self._store.load(job_id))
+
+    def log(self, job_id: str) -> LogReader:
+        return self._log(self._store.load(job_id))
 
     def close(self) -> None:
         self._spawner.close()
