@@ -34,7 +34,7 @@ def drainer(home: Path) -> Iterator[Dispatcher]:
     assert lock is not None
     drainer = Dispatcher(str(home), lock, lambda *_: None)
     yield drainer
-    for fd in (lock, drainer._kicks, drainer._null):
+    for fd in (lock, drainer._wakes, drainer._null):
         os.close(fd)
 
 

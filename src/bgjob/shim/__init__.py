@@ -1,20 +1,26 @@
 """The shim: one small process per job that owns its child, stdin, log and end; and above it its guard.
 
-Nobody else needs to be alive for them to go on. They meet the rest of bgjob in the job directory only, and are
+No other process has to live for a job to go on. Shims meet the rest of bgjob in the job directory only, and are
 standard library only: they are forked from a zygote, or started fresh, once per job.
 
-    entry       how a shim comes to be, under its guard
-    guard       sleeps, and goes on as the shim if that is killed
-    duty        begins a job, or takes one over
-    estate      all that is held for a job, and the will by which the guard comes to hold it too
-    supervise   one job, from its start to its outcome
-    limits      what it may use, and its end when it uses more
-    child       the process that is the job
-    confined    the same, bounded before it is exec'd
-    pump        its output, into the log
-    feed        its stdin, from whoever steers
-    stop        ending it, and all it started
-    desk        the socket
-    herald      what happens to it, into the store's event log
-    loop        the one place that waits
+    entry            how shims are started: fresh, from a zygote, or from the queue
+    guard            sleeps above a shim, and becomes the shim if that is killed
+    lifecycle        begins a job, or takes one over, and runs it to its end
+    launch_file      what to run, in which environment and with which umask
+    handoff          the descriptors that are held for a job, and how the guard gets them too
+    supervise        one job, from its start to its outcome
+    restarts         whether and when a job runs again, and what is known of its runs
+    child            the process that is the job
+    limited_child    the same, with limits set before it is exec'd
+    limits           what a job may use, and its end when it uses more
+    pump             the job's output, into the log
+    stdin            the job's stdin, from clients
+    stop             ends the job and all processes that it started
+    control_server   the socket that clients connect to
+    waiters          clients that wait for output, or for the end
+    events           what happens to the job, into the event log of the home
+    upkeep           keeps socket, directory, guard and control group in place
+    loop             the one place where a shim waits
+    dispatcher       starts queued jobs; a process of its own
+    confined         an old name of limited_child
 """

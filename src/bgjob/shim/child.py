@@ -77,7 +77,7 @@ def start(
     script: str | None,
     environment: dict[str, str],
     umask: int,
-    doors: ChildEnds,
+    child_ends: ChildEnds,
     bounds: Bounds | None = None,
 ) -> int:
     """The pid, once the exec has succeeded; OSError says why it has not."""
@@ -91,12 +91,12 @@ def start(
         if bounds:
             from bgjob.shim import limited_child  # few jobs are
 
-            return limited_child.spawn(arguments, environment, doors.actions(), bounds)
+            return limited_child.spawn(arguments, environment, child_ends.actions(), bounds)
         return os.posix_spawn(
             arguments[0],
             arguments,
             environment,
-            file_actions=doors.actions(),
+            file_actions=child_ends.actions(),
             setsid=True,
             setsigmask=(),
             setsigdef=OURS_ALONE,
@@ -105,7 +105,7 @@ def start(
         os.umask(ours)
         _return_to(here)
         os.close(here)
-        doors.close()
+        child_ends.close()
 
 
 def _return_to(directory: int) -> None:

@@ -23,7 +23,7 @@ import struct
 import sys
 
 from bgjob.shim.loop import READABLE
-from bgjob.shim.stdin import Feed
+from bgjob.shim.stdin import StdinWrite
 from bgjob.shim.waiters import Waiter
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 REQUEST_MAX_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
 MOST_ROWS_OR_COLS = (1 << 16) - 1
-MOST_IDLE, MOST_VISITORS = 64, 1024
+MOST_IDLE, MOST_CONNECTIONS = 64, 1024
 REST_S = 0.1
 
 
@@ -50,7 +50,7 @@ class ControlServer:
 
     def __init__(self, loop: Loop, listening: socket.socket, supervisor: Supervisor) -> None:
         self._loop, self._socket, self.supervisor = loop, listening, supervisor
-        self._visitors: dict[
+        self._connections: dict[
             Connection, None
         ] = {}  # first the one whose last answer, or arrival, is longest ago
         loop.watch(listening.fileno(), READABLE, self._on_accept)
@@ -61,23 +61,23 @@ class ControlServer:
         self._socket = listening
         self._loop.watch(listening.fileno(), READABLE, self._on_accept)
 
-    def on_answer(self, visitor: Connection) -> None:
-        if visitor in self._visitors:
-            del self._visitors[visitor]
-            self._visitors[visitor] = None
+    def on_answer(self, connection: Connection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            self._connections[connection] = None
 
-    def on_leave(self, visitor: Connection) -> None:
-        self._visitors.pop(visitor, None)
-        self.supervisor.on_leave(visitor)
+    def on_leave(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
+        self.supervisor.on_leave(connection)
 
     def _on_accept(self, _event: int) -> None:
-        connection = self._accepted()
-        if connection is None:
+        accepted = self._accepted()
+        if accepted is None:
             return
-        if _peer_uid(connection) not in (os.geteuid(), 0):
-            return connection.close()
+        if _peer_uid(accepted) not in (os.geteuid(), 0):
+            return accepted.close()
         self._make_place()
-        self._visitors[Connection(self._loop, connection, self)] = None
+        self._connections[Connection(self._loop, accepted, self)] = None
 
     def _accepted(self) -> socket.socket | None:
         try:
@@ -86,7 +86,7 @@ class ControlServer:
             return None  # it has gone already
         except OSError:
             # no descriptor is left, or no memory: who knocks is still there, and wakes us again at once
-            if not self._dismiss(self._idle() or list(self._visitors)):
+            if not self._dismiss(self._idle() or list(self._connections)):
                 self._rest()
             return None
 
@@ -94,17 +94,17 @@ class ControlServer:
         idle = self._idle()
         if len(idle) >= MOST_IDLE:
             self._dismiss(idle)
-        elif len(self._visitors) >= most_visitors():
-            self._dismiss(list(self._visitors))
+        elif len(self._connections) >= most_connections():
+            self._dismiss(list(self._connections))
 
     def _idle(self) -> list[Connection]:
-        return [visitor for visitor in self._visitors if not visitor.is_owed_an_answer]
+        return [connection for connection in self._connections if not connection.is_owed_an_answer]
 
-    def _dismiss(self, visitors: list[Connection]) -> bool:
+    def _dismiss(self, connections: list[Connection]) -> bool:
         """The first of them, if there is one. It may come again, and ask again."""
-        if visitors:
-            visitors[0].leave()
-        return bool(visitors)
+        if connections:
+            connections[0].leave()
+        return bool(connections)
 
     def _rest(self) -> None:
         """There is nobody to dismiss: knocks are not heard for a moment, after which there may be what is missing."""
@@ -112,30 +112,30 @@ class ControlServer:
         self._loop.call_later(REST_S, lambda: self._loop.watch_for(self._socket.fileno(), READABLE))
 
 
-def most_visitors() -> int:
+def most_connections() -> int:
     """Half of the descriptors that we may have."""
     most = os.sysconf("SC_OPEN_MAX")
-    return min(most // 2, MOST_VISITORS) if most > 0 else MOST_VISITORS
+    return min(most // 2, MOST_CONNECTIONS) if most > 0 else MOST_CONNECTIONS
 
 
 class Connection:
     """One connection. Asks one thing after the other; each is answered once, perhaps later."""
 
-    def __init__(self, loop: Loop, connection: socket.socket, desk: ControlServer) -> None:
-        self._loop, self._connection, self._desk = loop, connection, desk
-        self._fd = connection.fileno()
+    def __init__(self, loop: Loop, accepted: socket.socket, server: ControlServer) -> None:
+        self._loop, self._socket, self._server = loop, accepted, server
+        self._fd = accepted.fileno()
         self._received = b""
         self._payload_left = 0
         self._take_payload: Callable[[bytes], None] | None = None
         self.is_owed_an_answer = False  # nothing more is read until it has it
         self._consuming = False
-        connection.setblocking(False)
+        accepted.setblocking(False)
         loop.watch(self._fd, READABLE, self._on_event)
 
     def answer(self, **answer: object) -> None:
         self.is_owed_an_answer = False
         if self._send(answer):
-            self._desk.on_answer(self)
+            self._server.on_answer(self)
             self._read_on()
 
     def answer_and_leave(self, **answer: object) -> None:
@@ -147,7 +147,7 @@ class Connection:
         if self._fd < 0:
             return False
         try:
-            self._connection.send(json.dumps(answer).encode() + b"\n")
+            self._socket.send(json.dumps(answer).encode() + b"\n")
         except OSError:
             self.leave()  # it hung up, or does not read: one answer always fits into its buffer
             return False
@@ -162,9 +162,9 @@ class Connection:
         if self._fd < 0:
             return
         self._loop.forget(self._fd)
-        self._connection.close()
+        self._socket.close()
         self._fd = -1
-        self._desk.on_leave(self)
+        self._server.on_leave(self)
 
     def _read_on(self) -> None:
         if self._fd >= 0:
@@ -175,7 +175,7 @@ class Connection:
         if not event & READABLE:
             return self.leave()
         try:
-            data = self._connection.recv(PIECE_BYTES)
+            data = self._socket.recv(PIECE_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -218,18 +218,18 @@ class Connection:
         except (ValueError, KeyError, TypeError, RecursionError):
             return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
         try:
-            act(self._desk.supervisor, self, request)
+            act(self._server.supervisor, self, request)
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             self.answer(ok=False, error=f"{type(error).__name__}: {error}")
 
 
-def _status(supervisor: Supervisor, visitor: Connection, _request: Record) -> None:
-    supervisor.tell_status(visitor)
+def _status(supervisor: Supervisor, connection: Connection, _request: Record) -> None:
+    supervisor.tell_status(connection)
 
 
-def _wait(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
+def _wait(supervisor: Supervisor, connection: Connection, request: Record) -> None:
     numbers = (_number(request, name) for name in ("beyond", "quiet_s", "settle_s"))
-    waiter = Waiter(visitor, *numbers)
+    waiter = Waiter(connection, *numbers)
     supervisor.wait(waiter, _number(request, "timeout_s"))
 
 
@@ -251,27 +251,27 @@ def _signal_number(value: object) -> int:
     return number
 
 
-def _waits(supervisor: Supervisor, visitor: Connection, _request: Record) -> None:
-    visitor.answer(ok=True, waits=supervisor.waits_for_input(), end=supervisor.settled_log_end())
+def _waits(supervisor: Supervisor, connection: Connection, _request: Record) -> None:
+    connection.answer(ok=True, waits=supervisor.waits_for_input(), end=supervisor.settled_log_end())
 
 
-def _stdin(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
-    feed = Feed(visitor, int(_amount(request["length"])), bool(request.get("close")))
-    supervisor.stdin.add(feed, _amount(request["wait_s"]))
+def _stdin(supervisor: Supervisor, connection: Connection, request: Record) -> None:
+    write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
+    supervisor.stdin.add(write, _amount(request["wait_s"]))
 
 
-def _resize(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
+def _resize(supervisor: Supervisor, connection: Connection, request: Record) -> None:
     rows, cols = (min(max(1, int(_amount(request[name]))), MOST_ROWS_OR_COLS) for name in ("rows", "cols"))
     supervisor.resize(rows, cols)
-    visitor.answer(ok=True)
+    connection.answer(ok=True)
 
 
-def _signal(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
-    visitor.answer(ok=True, processes=supervisor.signal_all(_signal_number(request["signal"])))
+def _signal(supervisor: Supervisor, connection: Connection, request: Record) -> None:
+    connection.answer(ok=True, processes=supervisor.signal_all(_signal_number(request["signal"])))
 
 
-def _kill(supervisor: Supervisor, visitor: Connection, request: Record) -> None:
-    supervisor.kill(visitor, _signal_number(request["signal"]), _amount(request["grace_s"]))
+def _kill(supervisor: Supervisor, connection: Connection, request: Record) -> None:
+    supervisor.kill(connection, _signal_number(request["signal"]), _amount(request["grace_s"]))
 
 
 _OPERATIONS = {
@@ -285,9 +285,9 @@ _OPERATIONS = {
 }
 
 
-def _peer_uid(connection: socket.socket) -> int:
+def _peer_uid(accepted: socket.socket) -> int:
     if sys.platform != "linux":
         return os.geteuid()  # the directory is 0700: nobody else gets here
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", credentials)[1]
     return uid

@@ -38,7 +38,7 @@ MANY_SLOTS = 1 << 31
 UNREADABLE = "its spec.json says nothing that this version can queue"
 
 
-def keep_draining(home: str, lock: int, launch: Launch) -> None:
+def keep_dispatching(home: str, lock: int, launch: Launch) -> None:
     """Returns when nothing waits any more, somebody else drains, or the queue was deleted with its home."""
     processes.set_process_name("bgjob-keeper")
     while is_directory(f"{home}/{queue_dir.QUEUE}"):
@@ -46,24 +46,24 @@ def keep_draining(home: str, lock: int, launch: Launch) -> None:
             lock
         ):  # ours already, but for a drainer that was killed as it let go
             return
-        status = _drained(home, lock, launch)
+        status = _dispatched(home, lock, launch)
         if status == 0:
             return
         if os.WIFEXITED(status):
             time.sleep(TRY_AGAIN_S)  # what fails, fails again: not at full speed
 
 
-def _drained(home: str, lock: int, launch: Launch) -> int:
+def _dispatched(home: str, lock: int, launch: Launch) -> int:
     try:
-        drainer = os.fork()
+        dispatcher = os.fork()
     except OSError:
         return FAILED
-    if drainer == 0:
-        drain(home, lock, launch)
-    return os.waitpid(drainer, 0)[1]
+    if dispatcher == 0:
+        dispatch(home, lock, launch)
+    return os.waitpid(dispatcher, 0)[1]
 
 
-def drain(home: str, lock: int, launch: Launch) -> None:
+def dispatch(home: str, lock: int, launch: Launch) -> None:
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
@@ -77,7 +77,7 @@ def drain(home: str, lock: int, launch: Launch) -> None:
 class Dispatcher:
     def __init__(self, home: str, lock: int, launch: Launch) -> None:
         self._home, self._lock, self._launch = home, lock, launch
-        self._kicks = queue_dir.listen(home)
+        self._wakes = queue_dir.listen(home)
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._known: dict[str, Record] = {}
         self._handed_over: set[str] = set()
@@ -87,9 +87,9 @@ class Dispatcher:
 
     def run(self) -> None:
         poll = select.poll()
-        poll.register(self._kicks, select.POLLIN)
+        poll.register(self._wakes, select.POLLIN)
         while True:
-            self._hear()  # first: who kicks while we look wakes us
+            self._clear_wakes()  # first: who kicks while we look wakes us
             if self._start_all():
                 poll.poll(self._nap_s * 1000 + 1)
             elif not poll.poll(LINGER_S * 1000) and not self._go_on():
@@ -100,9 +100,9 @@ class Dispatcher:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         return bool(queue_dir.entries(self._home)) and queue_dir.lock_dispatcher(self._lock)
 
-    def _hear(self) -> None:
+    def _clear_wakes(self) -> None:
         try:
-            os.read(self._kicks, 1 << 16)
+            os.read(self._wakes, 1 << 16)
         except BlockingIOError:
             pass
 
@@ -234,16 +234,16 @@ class Dispatcher:
     def _hand_over(self, directory: str, lock: int, held: list[int]) -> None:
         if not queue_dir.is_startable(directory):
             return
-        papers = os.open(f"{directory}/{jobdir.LAUNCH}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        launch_file = os.open(f"{directory}/{jobdir.LAUNCH}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            if not _are_ours_alone(os.lstat(directory), os.fstat(lock), os.fstat(papers)):
+            if not _are_ours_alone(os.lstat(directory), os.fstat(lock), os.fstat(launch_file)):
                 return
             shown = os.path.realpath(directory)  # our own path is relative: to the home that was found safe
-            self._launch(shown, [lock, self._null, papers, *held], [self._lock, self._kicks])
+            self._launch(shown, [lock, self._null, launch_file, *held], [self._lock, self._wakes])
             self._handed_over.add(os.path.basename(directory))
             watch_registry.ensure_watcher(os.path.realpath(self._home))
         finally:
-            os.close(papers)
+            os.close(launch_file)
 
     def _end(self, entry: str, directory: str, why: str) -> bool:
         """Whether it still waits."""

@@ -62,19 +62,19 @@ class PromptDetector:
 
     def __init__(self, loop: Loop, is_asked: Callable[[], bool], tell: Callable[[], None]) -> None:
         self._loop, self._is_asked, self._tell = loop, is_asked, tell
-        self._stirred_at = time.monotonic()
+        self._active_at = time.monotonic()
         self._delay_s = QUIET_S
         self._is_over = False
         self._timer: Timer | None = loop.call_later(QUIET_S, self._look)
 
-    def stir(self) -> None:
+    def on_activity(self) -> None:
         """The job has printed, or somebody has typed: what was asked then is over."""
-        self._stirred_at = time.monotonic()
+        self._active_at = time.monotonic()
         self._delay_s = QUIET_S
         if self._timer is None:
             self._timer = self._loop.call_later(QUIET_S, self._look)
-        elif self._timer.at > self._stirred_at + QUIET_S:
-            self._timer.at = self._stirred_at + QUIET_S
+        elif self._timer.at > self._active_at + QUIET_S:
+            self._timer.at = self._active_at + QUIET_S
 
     def close(self) -> None:
         """The job has ended."""
@@ -84,7 +84,7 @@ class PromptDetector:
         self._timer = None
         if self._is_over:
             return
-        silent_s = time.monotonic() - self._stirred_at
+        silent_s = time.monotonic() - self._active_at
         if silent_s < QUIET_S:
             delay_s = QUIET_S - silent_s
         elif self._is_asked():

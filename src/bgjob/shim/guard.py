@@ -1,8 +1,8 @@
 """The guard: a process above the shim that holds what the shim holds, and sleeps until the shim is killed.
 
-It is a subreaper: when the shim dies, the job becomes the guard's child, exit code and all. The guard then
-does what the shim would have done. When the guard is killed, the shim goes on without one. A shim that is stopped
-(SIGSTOP, by its own job perhaps) is continued at once.
+The guard is a subreaper: when the shim dies, the job becomes the guard's child, exit code and all, and the guard
+becomes the shim. When the guard is killed, the shim goes on without one. A shim that is stopped (SIGSTOP, by its own
+job perhaps) is continued at once.
 """
 
 from __future__ import annotations
@@ -34,57 +34,67 @@ if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
 
-    from bgjob.shim.handoff import Received
+    from bgjob.shim.handoff import Message
 
-SAID_BY_ALL = (JOB, STARTED)
+SENT_BY_ALL = (JOB, STARTED)
+INT_BYTES = 4
 
 
 def under_guard(close: list[int], take_over: Callable[[HandoffReceiver], None]) -> HandoffSender:
-    """Returns in a new process, the shim. The caller becomes its guard and stays here; it closes what is the shim's."""
+    """Returns in a new process, the shim. The caller becomes its guard and stays here, without the shim's `close`."""
     if not processes.adopt_orphans():
         return HandoffSender(None)  # a system where orphans go to init: a guard could not take over
     processes.keep_dead_children()
     processes.set_process_name(processes.GUARD)  # before the fork: what is touched now is the shim's too
     guard_pid = os.getpid()
     try:
-        line, will = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        channel, shims_end = socketpair(AF_UNIX, SOCK_SEQPACKET)
         shim = os.fork()
     except OSError:
         return HandoffSender(None)  # the machine has no room for a guard: the job goes on without one
     if shim == 0:
-        line.close()
+        channel.close()
         os.setsid()
-        return HandoffSender(will, guard_pid)
+        return HandoffSender(shims_end, guard_pid)
     try:
-        will.close()
+        shims_end.close()
         for fd in close:
             os.close(fd)
-        guard(line, shim, take_over)
+        guard(channel, shim, take_over)
     finally:
         os._exit(0)
 
 
-def guard(line: socket, shim: int, take_over: Callable[[HandoffReceiver], None]) -> None:
-    """Each step here costs every idle job memory: what all shims say is kept as it came, and read when it matters."""
-    # it has stopped, gone on or died: only the first minds
+def guard(channel: socket, shim: int, take_over: Callable[[HandoffReceiver], None]) -> None:
+    """Each step here costs every idle job memory: messages that all shims send are kept raw, and read when needed."""
+    # The shim has stopped, gone on or died: only a stopped one notices the signal.
     handle_signal(SIGCHLD, lambda *_: processes.resume(shim))
     processes.resume(shim)  # it may have stopped before
-    heard: list[Received] = []
-    while not heard or heard[-1][0][:1] in SAID_BY_ALL:
-        heard.append(line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, MSG_CMSG_CLOEXEC))
-        if heard[-1][0][:1] == STARTED:  # its starter may wait until nobody has that pipe any more
-            os.close(int.from_bytes(heard[0][1][0][2][4 * READY : 4 * READY + 4], sys.byteorder))
-    legacy = HandoffReceiver(heard)
-    while legacy.hear(line):
+    messages: list[Message] = []
+    kind = JOB
+    while kind in SENT_BY_ALL:
+        messages.append(channel.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, MSG_CMSG_CLOEXEC))
+        kind = messages[-1][0][:1]
+        if kind == STARTED:
+            _close_ready(messages[0])
+    received = HandoffReceiver(messages)
+    while received.receive(channel):
         pass
-    # The line is closed when shim and a job just forked by it are gone or exec'd: there is nobody in between.
+    # The channel closes when the shim, and a child that it has forked and that has not exec'd yet, are gone.
     status = _end_of(shim)
-    if status != 0 and legacy.directory is not None:
-        take_over(legacy)
+    if status != 0 and received.directory is not None:
+        take_over(received)
+
+
+def _close_ready(job: Message) -> None:
+    """The starter may wait until no process has its pipe open. By hand: `struct` would be touched in every guard."""
+    [(_level, _type, descriptors)] = job[1]
+    at = READY * INT_BYTES
+    os.close(int.from_bytes(descriptors[at : at + INT_BYTES], sys.byteorder))
 
 
 def _end_of(shim: int) -> int:
-    """Its status as wait() tells it. From then on its pid may be a stranger's: nobody signals it any more."""
+    """The shim's status as wait() tells it. After that its pid may be reused: it is signalled no more."""
     handle_signal(SIGCHLD, SIG_DFL)
     while os.WIFSTOPPED(status := os.waitpid(shim, os.WUNTRACED)[1]):
         processes.resume(shim)

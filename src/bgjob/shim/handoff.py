@@ -1,4 +1,4 @@
-"""All that a shim holds for its job, and its will: how the guard comes to hold it too, before it is used."""
+"""All descriptors that a shim holds for its job, and their handoff: the guard gets them too, before they are used."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
 
-    Received = tuple[bytes, list[tuple[int, int, bytes]], int, object]
-    """As recvmsg gives it."""
+    Message = tuple[bytes, list[tuple[int, int, bytes]], int, object]
+    """As recvmsg returns it: data, rights, flags, address."""
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
 JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED = b"J", b"R", b"C", b"S", b"P"
 NEW_ENDS, NEW_CONTROL = b"E", b"L"
-# places among: lock, ready, papers, control, the three ends, slots
-READY, PAPERS, CONTROL, STDIN = 1, 2, 3, 4
+# places among: lock, ready, launch file, control, the three ends, slots
+READY, LAUNCH_FILE, CONTROL, STDIN = 1, 2, 3, 4
 
 
 class Inherited:
-    """What a starter hands over with a job's directory."""
+    """The descriptors that a starter passes along with a job's directory."""
 
     def __init__(self, descriptors: list[int]) -> None:
-        self.lock, self.ready, self.papers, *self.slots = descriptors
+        self.lock, self.ready, self.launch_file, *self.slots = descriptors
         for fd in descriptors:
             if fd >= 0:
                 os.set_inheritable(fd, False)
 
 
 class Held:
-    """Held by the shim and by its guard: it outlives either of them."""
+    """All descriptors of a job. The shim and its guard both have them: they outlive either process."""
 
-    def __init__(self, given: Inherited, control: socket.socket, ends: ParentEnds) -> None:
-        self.given, self.control, self.ends = given, control, ends
+    def __init__(self, inherited: Inherited, control: socket.socket, ends: ParentEnds) -> None:
+        self.inherited, self.control, self.ends = inherited, control, ends
 
     def descriptors(self) -> list[int]:
-        given = self.given
+        inherited = self.inherited
         ours = [self.control.fileno(), *self.ends.descriptors]
-        return [given.lock, given.ready, given.papers, *ours, *given.slots]
+        return [inherited.lock, inherited.ready, inherited.launch_file, *ours, *inherited.slots]
 
     def publish(self) -> None:
-        """The job is ours: from now on its socket is this one."""
+        """Give our socket the name under which clients look for it: the job is ours."""
         try:
             publish(self.control)
         except FileNotFoundError:
-            pass  # by the shim before us
+            pass  # a shim before us has published it
 
     def withdraw(self) -> None:
-        """The job is not ours, and may be somebody else's."""
+        """Remove our socket's temporary name: the job is not ours, and another shim may have it."""
         try:
             os.unlink(self.control.getsockname())
         except FileNotFoundError:
             pass  # it was published
 
 
-def open_held(given: Inherited, spec: Record) -> tuple[Held, ChildEnds]:
-    ends, doors = open_ends(spec)
-    return Held(given, listen(), ends), doors
+def open_held(inherited: Inherited, spec: Record) -> tuple[Held, ChildEnds]:
+    ends, child_ends = open_ends(spec)
+    return Held(inherited, listen(), ends), child_ends
 
 
 def listen() -> socket.socket:
-    """Under a name of our own, until the job is ours: who comes too late must not take the place of who has it."""
+    """Under a temporary name until the job is ours: a late shim must not replace the socket of the job's shim."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.setblocking(False)
     name = f"{jobdir.CONTROL}.{os.getpid()}"
@@ -78,74 +78,74 @@ def listen() -> socket.socket:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        os.unlink(name)  # of another process that had our pid
+        os.unlink(name)  # left by an earlier process with our pid
         control.bind(name)
     control.listen(128)
     return control
 
 
 def publish(control: socket.socket) -> None:
-    """From now on this is the socket of the job."""
+    """From now on clients of the job connect to this socket."""
     os.rename(control.getsockname(), jobdir.CONTROL)
 
 
 class HandoffSender:
-    """The shim's end. A guard that is gone hears nothing: then the shim goes on alone."""
+    """The shim's end. Without a guard, or when the guard is gone, messages go nowhere and the shim goes on alone."""
 
-    def __init__(self, line: RawSocket | None, guard: int = 0) -> None:
-        self._line, self._guard = line, guard
+    def __init__(self, channel: RawSocket | None, guard: int = 0) -> None:
+        self._channel, self._guard = channel, guard
 
-    def leave(self, directory: str, estate: Held) -> None:
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(estate.descriptors()))
-        self._say(JOB + os.fsencode(directory), [rights])
+    def give(self, directory: str, held: Held) -> None:
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(held.descriptors()))
+        self._send(JOB + os.fsencode(directory), [rights])
 
-    def started(self, pid: int, started: float, *, keep_papers: bool = False) -> None:
-        self._say(STARTED + b"%d %a %d" % (pid, started, keep_papers))
+    def started(self, pid: int, started: float, *, keep_launch_file: bool = False) -> None:
+        self._send(STARTED + b"%d %a %d" % (pid, started, keep_launch_file))
 
     def paused(self, pid: int, started: float, until: float) -> None:
-        """The job has ended and is to be run again then, by the monotonic clock."""
-        self._say(PAUSED + b"%d %a %a" % (pid, started, until))
+        """The run has ended; the next begins at `until`, by the monotonic clock."""
+        self._send(PAUSED + b"%d %a %a" % (pid, started, until))
 
     def new_ends(self, ends: ParentEnds) -> None:
         """Before the job is run again."""
-        self._say(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
+        self._send(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
 
     def new_control(self, fd: int) -> None:
-        """Somebody has taken away the socket that others find."""
-        self._say(NEW_CONTROL, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed([fd]))])
+        """The published socket was removed or replaced; this is the new one."""
+        self._send(NEW_CONTROL, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed([fd]))])
 
     def stdin_closed(self) -> None:
-        self._say(STDIN_CLOSED)
+        self._send(STDIN_CLOSED)
 
-    def stopping(self, cause: str, signal_number: int, strike_at: float) -> None:
-        self._say(STOPPING + b"%s %d %a" % (cause.encode(), signal_number, strike_at))
+    def stopping(self, cause: str, signal_number: int, kill_at: float) -> None:
+        self._send(STOPPING + b"%s %d %a" % (cause.encode(), signal_number, kill_at))
 
-    def _say(self, message: bytes, rights: list[tuple[int, int, bytes]] | None = None) -> None:
-        if self._line is not None:
+    def _send(self, message: bytes, rights: list[tuple[int, int, bytes]] | None = None) -> None:
+        if self._channel is not None:
             try:
-                self._line.sendmsg([message], rights or [], socket.MSG_DONTWAIT)
+                self._channel.sendmsg([message], rights or [], socket.MSG_DONTWAIT)
             except OSError:
-                self._line = None
+                self._channel = None
             self.wake_guard()
 
     def wake_guard(self) -> None:
-        """One that is stopped would keep the job's stdin open, and take nothing over."""
-        if self._guard and os.getppid() == self._guard:  # while it is our parent nobody else has its pid
+        """A stopped guard would keep the job's stdin open, and take nothing over."""
+        if self._guard and os.getppid() == self._guard:  # while it is our parent, its pid is not reused
             processes.resume(self._guard)
 
 
 class HandoffReceiver:
-    """The guard's end: what the shim has left so far."""
+    """The guard's end: what the shim has handed over so far."""
 
-    def __init__(self, heard: list[Received]) -> None:
+    def __init__(self, messages: list[Message]) -> None:
         self._facts: dict[bytes, bytes] = {}
         self._descriptors: list[int] = []
-        for message, rights, *_ in heard:
+        for message, rights, *_ in messages:
             self._take(message, rights)
 
-    def hear(self, line: RawSocket) -> bool:
+    def receive(self, channel: RawSocket) -> bool:
         """The next message; False when the shim is gone."""
-        message, rights, *_ = line.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, socket.MSG_CMSG_CLOEXEC)
+        message, rights, *_ = channel.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES, socket.MSG_CMSG_CLOEXEC)
         self._take(message, rights)
         return bool(message)
 
@@ -155,13 +155,13 @@ class HandoffReceiver:
         if tag == JOB:
             self._descriptors = unpacked(rights)
         elif tag == STARTED:
-            self._descriptors[READY] = -1  # the guard has closed it when it heard this
+            self._descriptors[READY] = -1  # the guard closes it as soon as this message comes
             if not message.endswith(b" 1"):
-                self._drop(PAPERS)
+                self._drop(LAUNCH_FILE)
             self._facts.pop(PAUSED, None)
         elif tag == PAUSED:
             self._facts.pop(STARTED, None)
-            self._facts.pop(STOPPING, None)  # of the run that has ended
+            self._facts.pop(STOPPING, None)  # it was about the run that has ended
         elif tag == NEW_ENDS:
             self._facts.pop(PAUSED, None)
             self._replace(STDIN, unpacked(rights))
@@ -200,16 +200,16 @@ class HandoffReceiver:
         return int(pid), float(moment), float(until)
 
     def stopping(self) -> tuple[str, int, float] | None:
-        """Why, by which signal, and when by SIGKILL."""
+        """Why, by which signal, and when SIGKILL follows."""
         if STOPPING not in self._facts:
             return None
         cause, number, moment = self._facts[STOPPING].split()
         return cause.decode(), int(number), float(moment)
 
-    def estate(self, is_terminal: bool) -> Held:
-        lock, ready, papers, control, *rest = self._descriptors
-        given = Inherited([lock, ready, papers, *rest[3:]])
-        return Held(given, socket.socket(fileno=control), ParentEnds(rest[:3], is_terminal))
+    def held(self, is_terminal: bool) -> Held:
+        lock, ready, launch_file, control, *rest = self._descriptors
+        inherited = Inherited([lock, ready, launch_file, *rest[3:]])
+        return Held(inherited, socket.socket(fileno=control), ParentEnds(rest[:3], is_terminal))
 
 
 def _packed(descriptors: list[int]) -> bytes:

@@ -48,7 +48,7 @@ CPU_TICKS, WAITED_TICKS, TASKS, PAGES = slice(11, 15), slice(13, 15), 17, 21  # 
 class Limits:
     def __init__(self, spec: Record, loop: Loop, end_by: EndBy) -> None:
         self._job_id, self._loop, self._end_by = spec["id"], loop, end_by
-        self._given = {kind: most for kind, most in spec.get("limits", {}).items() if kind != "cgroup"}
+        self._most = {kind: most for kind, most in spec.get("limits", {}).items() if kind != "cgroup"}
         self._may_group = bool(spec.get("limits", {}).get("cgroup", 1))
         self._most_output = spec["max_output_bytes"] if spec.get("on_output_limit") == "stop" else None
         self._groups: dict[str, Group] = {}
@@ -98,7 +98,7 @@ class Limits:
         cgroup.remove_left((jobdir.read_record(jobdir.LIMITS) or {}).get("groups"), self._job_id)
 
     def _make_groups(self) -> None:
-        self._groups = cgroup.made(self._job_id, self._given) if self._may_group else {}
+        self._groups = cgroup.made(self._job_id, self._most) if self._may_group else {}
 
     def _keep_groups(self, is_kept: Callable[[str, Group], bool]) -> None:
         kept = {kind: group for kind, group in self._groups.items() if is_kept(kind, group)}
@@ -109,11 +109,11 @@ class Limits:
     def _rlimits(self) -> list[tuple[str, int, int]]:
         """CPU time is that of one process, and ends it only if nobody of ours does."""
         asked = []
-        if (files := self._given.get(OPEN_FILES)) is not None:
+        if (files := self._most.get(OPEN_FILES)) is not None:
             asked.append(("RLIMIT_NOFILE", int(files), int(files)))
-        if (size_bytes := self._given.get(FILE_SIZE)) is not None:
+        if (size_bytes := self._most.get(FILE_SIZE)) is not None:
             asked.append(("RLIMIT_FSIZE", int(size_bytes), int(size_bytes)))
-        if (cpu_s := self._given.get(CPU)) is not None:
+        if (cpu_s := self._most.get(CPU)) is not None:
             soft_s = math.ceil(cpu_s) + 1
             asked.append(("RLIMIT_CPU", soft_s, soft_s + int(GRACE_S)))
         return asked
@@ -131,7 +131,7 @@ class Limits:
             pass  # a full disk: the limits hold all the same
 
     def _limited_by(self) -> dict[str, str]:
-        by = {NAMES.get(kind, kind): self._mechanism(kind) for kind in self._given}
+        by = {NAMES.get(kind, kind): self._mechanism(kind) for kind in self._most}
         return by if self._most_output is None else {**by, "output": "watched"}
 
     def _mechanism(self, kind: str) -> str:
@@ -146,9 +146,9 @@ class Limits:
     def watch(self, last_output_at: Callable[[], float], is_running: Callable[[], bool]) -> None:
         """From now on. What a job leaves behind has the same limits, except that it may be silent."""
         self._last_output_at, self._is_running = last_output_at, is_running
-        if any(kind in WORDS for kind in self._given):
+        if any(kind in WORDS for kind in self._most):
             self._look()
-        if SILENCE in self._given:
+        if SILENCE in self._most:
             self._listen()
 
     def on_output(self, printed_bytes: int) -> None:
@@ -160,10 +160,10 @@ class Limits:
 
     def _listen(self) -> None:
         silent_s = time.monotonic() - max(self._last_output_at(), self._began)
-        left_s = self._given[SILENCE] - silent_s
+        left_s = self._most[SILENCE] - silent_s
         if left_s <= 0 and self._is_running():
-            self._end("silence", round(silent_s, 1), self._given[SILENCE])
-        again_s = left_s if left_s > 0 else self._given[SILENCE]  # it may be run again
+            self._end("silence", round(silent_s, 1), self._most[SILENCE])
+        again_s = left_s if left_s > 0 else self._most[SILENCE]  # it may be run again
         self._loop.call_later(again_s, self._listen)
 
     def _look(self) -> None:
@@ -175,18 +175,18 @@ class Limits:
         self._loop.call_later(max(self._next_look_s(used), SHARE_OF_TIME * took_s), self._look)
 
     def _used(self) -> dict[str, float]:
-        watched = [kind for kind in WORDS if kind in self._given and kind not in self._groups]
+        watched = [kind for kind in WORDS if kind in self._most and kind not in self._groups]
         used = {kind: group.used(kind) for kind, group in self._groups.items()}
         if watched:
-            tree = Tree(self._given.get(PROCESSES, math.inf))
-            used |= {kind: tree.used(kind, self._given) for kind in watched}
+            tree = Tree(self._most.get(PROCESSES, math.inf))
+            used |= {kind: tree.used(kind, self._most) for kind in watched}
         self._peak_bytes = max(self._peak_bytes, int(used.get(MEMORY, 0)))
         if CPU in used:
             used[CPU] -= self._spent_s
         return used
 
     def _judge(self, kind: str, used: float) -> None:
-        most, group = self._given[kind], self._groups.get(kind)
+        most, group = self._most[kind], self._groups.get(kind)
         self._consider_near(WORDS[kind], used, most)
         if kind == CPU:
             if used >= most:
@@ -199,8 +199,8 @@ class Limits:
         delay_s = LOOK_MAX_S if len(self._groups) == len(used) else WATCHED_S
         for kind, amount in used.items():
             if kind == CPU:
-                delay_s = min(delay_s, max(LOOK_MIN_S, (self._given[CPU] - amount) / self._ncpu))
-            elif amount >= NEAR * self._given[kind]:
+                delay_s = min(delay_s, max(LOOK_MIN_S, (self._most[CPU] - amount) / self._ncpu))
+            elif amount >= NEAR * self._most[kind]:
                 delay_s = min(delay_s, LOOK_NEAR_S)
         return delay_s
 
@@ -226,7 +226,7 @@ class Limits:
         """The kernel ends one process for a limit; we end all of the job."""
         if word := self._kernels_limit(dead):
             kind = next(kind for kind in (*WORDS, FILE_SIZE) if WORDS.get(kind, "file_size") == word)
-            self._end(word, self._given[kind], self._given[kind])
+            self._end(word, self._most[kind], self._most[kind])
 
     def _kernels_limit(self, dead: Exit) -> str | None:
         """By which it was, if by one."""
@@ -236,21 +236,21 @@ class Limits:
             if group.refusals(kind) > 0:
                 return WORDS[kind]
         by = dead.signal or (dead.exit_code or 0) - 128  # a shell says so of its last command
-        if by == signal.SIGXFSZ and FILE_SIZE in self._given:
+        if by == signal.SIGXFSZ and FILE_SIZE in self._most:
             return "file_size"
-        if CPU in self._given and (by == signal.SIGXCPU or (by == signal.SIGKILL and self._cpu_is_used_up())):
+        if CPU in self._most and (by == signal.SIGXCPU or (by == signal.SIGKILL and self._cpu_is_used_up())):
             return "cpu"
         return None
 
     def _cpu_is_used_up(self) -> bool:
-        return bool(self._used().get(CPU, 0.0) >= self._given[CPU])
+        return bool(self._used().get(CPU, 0.0) >= self._most[CPU])
 
     def peak_memory_bytes(self) -> int | None:
         group = self._groups.get(MEMORY)
         return (group.peak_memory_bytes() if group else None) or self._peak_bytes or None
 
 
-class Enough(Exception):
+class TooManyProcesses(Exception):
     """More processes than there may be: what the others do is of no interest."""
 
 
@@ -262,7 +262,7 @@ class Tree:
         self._most = most_processes
         try:
             processes.descendants(os.getpid(), self._see)
-        except Enough:
+        except TooManyProcesses:
             pass  # a fork bomb grows faster than it can be counted
         own = processes.stat_of(os.getpid())
         self._stats = [processes.stat_of(pid) for pid in self._pids]
@@ -271,11 +271,11 @@ class Tree:
     def _see(self, pid: int) -> None:
         self._pids.append(pid)
         if len(self._pids) > self._most:
-            raise Enough
+            raise TooManyProcesses
 
-    def used(self, kind: str, given: dict[str, float]) -> float:
+    def used(self, kind: str, most: dict[str, float]) -> float:
         if kind == MEMORY:
-            return self._memory_bytes(given[MEMORY])
+            return self._memory_bytes(most[MEMORY])
         if kind == PROCESSES:
             return sum(max(1, stat[TASKS]) for stat in self._stats)
         return (self._ticks + sum(sum(stat[CPU_TICKS]) for stat in self._stats)) / TICKS_PER_S

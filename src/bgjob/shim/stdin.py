@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bgjob.shim.loop import Action, Loop
 
 
-class Feed:
+class StdinWrite:
     """One request to write `left` more bytes, and perhaps to close stdin after them."""
 
-    def __init__(self, visitor: Connection, length: int, close_after: bool) -> None:
-        self.visitor = visitor
+    def __init__(self, connection: Connection, length: int, close_after: bool) -> None:
+        self.connection = connection
         self.left = length
         self.close_after = close_after
         self.accepted = 0
@@ -37,13 +37,13 @@ class Stdin:
         self,
         loop: Loop,
         ends: ParentEnds,
-        will: HandoffSender,
+        handoff: HandoffSender,
         log_offset: Callable[[], int],
         on_typed: Action,
     ) -> None:
-        self._loop, self._will, self._log_offset, self._on_typed = loop, will, log_offset, on_typed
+        self._loop, self._handoff, self._log_offset, self._on_typed = loop, handoff, log_offset, on_typed
         self.fd, self._is_terminal = ends.stdin, ends.is_terminal
-        self._feeds: list[Feed] = []
+        self._writes: list[StdinWrite] = []
         self._piece = b""
         if self.is_open:
             loop.watch(self.fd, 0, self._on_event)
@@ -63,52 +63,52 @@ class Stdin:
             raise ValueError("the job has no terminal")
         resize(self.fd, rows, cols)
 
-    def add(self, feed: Feed, wait_s: float) -> None:
+    def add(self, write: StdinWrite, wait_s: float) -> None:
         if not self.is_open:
-            return self._answer(feed, "stdin is closed")
-        self._feeds.append(feed)
-        self._loop.call_later(wait_s, lambda: self._time_out(feed))
-        if self._feeds[0] is feed:
+            return self._answer(write, "stdin is closed")
+        self._writes.append(write)
+        self._loop.call_later(wait_s, lambda: self._time_out(write))
+        if self._writes[0] is write:
             self._begin()
 
-    def drop(self, visitor: Connection) -> None:
+    def drop(self, connection: Connection) -> None:
         """The visitor hung up: forget what it has not yet handed over."""
-        for feed in [feed for feed in self._feeds if feed.visitor is visitor]:
-            self._remove(feed)
+        for write in [write for write in self._writes if write.connection is connection]:
+            self._remove(write)
 
     def close(self) -> None:
         if not self.is_open:
             return
         if not self._is_terminal:
-            self._will.stdin_closed()  # as long as the guard has it, the job does not see its end
+            self._handoff.stdin_closed()  # as long as the guard has it, the job does not see its end
         self._loop.forget(self.fd)
         os.close(self.fd)
         self.fd = -1
 
     def end_all(self, why: str) -> None:
-        feeds, self._feeds, self._piece = self._feeds, [], b""
-        for feed in feeds:
-            self._answer(feed, why)
+        writes, self._writes, self._piece = self._writes, [], b""
+        for write in writes:
+            self._answer(write, why)
 
     def _begin(self) -> None:
-        feed = self._feeds[0]
-        feed.log_offset = self._log_offset()
+        write = self._writes[0]
+        write.log_offset = self._log_offset()
         self._next_piece()
 
     def _next_piece(self) -> None:
         """Called with nothing in hand: get more from the visitor, or be done."""
-        feed = self._feeds[0]
-        if feed.left == 0:
-            return self._finish(feed)
-        feed.visitor.on_payload(feed.left, self._take_piece)
+        write = self._writes[0]
+        if write.left == 0:
+            return self._finish(write)
+        write.connection.on_payload(write.left, self._take_piece)
 
     def _take_piece(self, piece: bytes) -> None:
-        self._feeds[0].left -= len(piece)
+        self._writes[0].left -= len(piece)
         self._piece = piece
         self._write()
 
     def _write(self) -> None:
-        feed = self._feeds[0]
+        write = self._writes[0]
         try:
             count = os.write(self.fd, self._piece)
         except BrokenPipeError:  # nobody will ever read it
@@ -116,7 +116,7 @@ class Stdin:
             return self.end_all("stdin is closed")
         except OSError:
             count = 0  # it is full, or the machine is short of memory: nothing went in
-        feed.accepted += count
+        write.accepted += count
         self._piece = self._piece[count:]
         if self._piece:
             return self._loop.watch_for(self.fd, WRITABLE)
@@ -130,11 +130,11 @@ class Stdin:
             self.close()
             self.end_all("stdin is closed")
 
-    def _finish(self, feed: Feed) -> None:
-        if feed.close_after:
+    def _finish(self, write: StdinWrite) -> None:
+        if write.close_after:
             self._end_of_file()
-        self._remove(feed)
-        self._answer(feed, None)
+        self._remove(write)
+        self._answer(write, None)
 
     def _end_of_file(self) -> None:
         """A terminal stays open: there it is a character."""
@@ -145,30 +145,30 @@ class Stdin:
         except OSError:
             pass  # its buffer is full: nobody reads it, so nobody would see the end of it
 
-    def _time_out(self, feed: Feed) -> None:
-        if feed in self._feeds:
-            feed.timed_out = True
-            self._remove(feed)
-            self._answer(feed, None)
+    def _time_out(self, write: StdinWrite) -> None:
+        if write in self._writes:
+            write.timed_out = True
+            self._remove(write)
+            self._answer(write, None)
 
-    def _remove(self, feed: Feed) -> None:
-        was_first = self._feeds[0] is feed
-        self._feeds.remove(feed)
+    def _remove(self, write: StdinWrite) -> None:
+        was_first = self._writes[0] is write
+        self._writes.remove(write)
         if not self.is_open:
             self.end_all("stdin is closed")
         elif was_first:
             self._piece = b""
             self._loop.watch_for(self.fd, 0)
-            if self._feeds:
+            if self._writes:
                 self._begin()
 
-    def _answer(self, feed: Feed, error: str | None) -> None:
+    def _answer(self, write: StdinWrite, error: str | None) -> None:
         self._on_typed()
-        is_whole = feed.left == 0 and not feed.timed_out
-        (feed.visitor.answer if is_whole else feed.visitor.answer_and_leave)(
+        is_whole = write.left == 0 and not write.timed_out
+        (write.connection.answer if is_whole else write.connection.answer_and_leave)(
             ok=error is None,
             error=error,
-            accepted=feed.accepted,
+            accepted=write.accepted,
             unread=self.unread_bytes(),
-            at=feed.log_offset,
+            at=write.log_offset,
         )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 RETRY_S = 0.2
 DEFAULT_GRACE_S = 5.0
-WILL_PASS = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
+TRANSIENT = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 
 
 class Pause:
@@ -54,8 +54,8 @@ class Pause:
 class Supervisor:
     """Runs in the job directory. All that can fail for want of room is made before the child is started."""
 
-    def __init__(self, spec: Record, estate: Held, will: HandoffSender, spawn: Spawn) -> None:
-        self._spec, self.estate, self.will, self._spawn = spec, estate, will, spawn
+    def __init__(self, spec: Record, held: Held, handoff: HandoffSender, spawn: Spawn) -> None:
+        self._spec, self.held, self.handoff, self._spawn = spec, held, handoff, spawn
         self._pid, self.started = 0, time.monotonic()
         self._outcome: Record | None = None
         self._stop_cause: str | None = None
@@ -67,33 +67,33 @@ class Supervisor:
         self._limits = self._made_limits() if spec.get("limits") or stops else None
         self._log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = Pump(self._loop, self._log, self._on_output)
-        self._pump.add(estate.ends)
+        self._pump.add(held.ends)
         self._waiters = Waiters(self._loop, self._log, self._pump, self.tell_status, self.waits_for_input)
-        self.stdin = Stdin(self._loop, estate.ends, will, self.settled_log_end, self._stir)
-        self._question = events.PromptDetector(
+        self.stdin = Stdin(self._loop, held.ends, handoff, self.settled_log_end, self._on_activity)
+        self._prompts = events.PromptDetector(
             self._loop, self._is_asking, lambda: events.tell_input(spec, self._log)
         )
         self._stop = Stop(self._loop)
         self._restarts = Restarts(spec)
         self._pause: Pause | None = None
-        desk = ControlServer(self._loop, estate.control, self)
-        self._upkeep = Upkeep(spec["id"], self._loop, estate, will, desk, self._on_removed)
+        server = ControlServer(self._loop, held.control, self)
+        self._upkeep = Upkeep(spec["id"], self._loop, held, handoff, server, self._on_removed)
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         self._loop.watch(self._signals, READABLE, self._on_signal)
 
-    def start(self, doors: ChildEnds) -> int:
+    def start(self, child_ends: ChildEnds) -> int:
         """The pid of the child, once it is exec'd; OSError says why it is not."""
-        self._pid = self._started(doors)
+        self._pid = self._started(child_ends)
         self.started = time.monotonic()
         self._restarts.begin(self._log.end)
         self._watch_child()
         return self._pid
 
-    def _started(self, doors: ChildEnds) -> int:
+    def _started(self, child_ends: ChildEnds) -> int:
         if self._limits is None:
-            return self._spawn(doors, None)
-        return self._limits.around(lambda bounds: self._spawn(doors, bounds))
+            return self._spawn(child_ends, None)
+        return self._limits.around(lambda bounds: self._spawn(child_ends, bounds))
 
     def _made_limits(self) -> Limits:
         from bgjob.shim.limits import Limits  # few jobs have some
@@ -130,9 +130,9 @@ class Supervisor:
         else:
             self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
 
-    def _resume_stop(self, cause: str, signal_number: int, strike_at: float) -> None:
+    def _resume_stop(self, cause: str, signal_number: int, kill_at: float) -> None:
         self._stop_cause = cause
-        self._stop.begin(signal_number, strike_at - time.monotonic())
+        self._stop.begin(signal_number, kill_at - time.monotonic())
 
     def record_run(self, run: bytes) -> None:
         """Who is who in the process table. The job does not wait for a disk that is full."""
@@ -189,18 +189,18 @@ class Supervisor:
         except FileNotFoundError:
             pass
         # at once, though the guard has it for a moment yet
-        fcntl.flock(self.estate.given.lock, fcntl.LOCK_UN)
+        fcntl.flock(self.held.inherited.lock, fcntl.LOCK_UN)
 
     # -- what visitors ask --------------------------------------------------------------------------
 
-    def tell_status(self, visitor: Connection) -> None:
+    def tell_status(self, connection: Connection) -> None:
         unread = self.stdin.unread_bytes()
-        visitor.answer(ok=True, pid=self._pid, end=self._log.end, outcome=self._outcome, unread=unread)
+        connection.answer(ok=True, pid=self._pid, end=self._log.end, outcome=self._outcome, unread=unread)
 
     def waits_for_input(self) -> str:
         """yes, no or unknown, from the kernel: an ancestor may ask what a stranger may not."""
         fd = self.stdin.fd
-        source = input_of(self._pid) if self.estate.ends.is_terminal or fd < 0 else input_at(fd)
+        source = input_of(self._pid) if self.held.ends.is_terminal or fd < 0 else input_at(fd)
         return waits_for_input(processes.descendants(os.getpid()), source).answer
 
     def settled_log_end(self) -> int:
@@ -210,7 +210,7 @@ class Supervisor:
 
     def wait(self, waiter: Waiter, timeout_s: float | None) -> None:
         if self._outcome:
-            self.tell_status(waiter.visitor)
+            self.tell_status(waiter.connection)
         else:
             self._waiters.add(waiter, timeout_s)
 
@@ -226,20 +226,20 @@ class Supervisor:
             processes.send(pid, signal_number)
         return len(tree)
 
-    def kill(self, visitor: Connection, signal_number: int, grace_s: float) -> None:
+    def kill(self, connection: Connection, signal_number: int, grace_s: float) -> None:
         self._reap()  # one that has ended by itself was not killed
-        self._stop.tell_when_done(visitor, was_running=self._outcome is None)
+        self._stop.tell_when_done(connection, was_running=self._outcome is None)
         self._end_by("killed", signal_number, grace_s)
 
-    def on_leave(self, visitor: Connection) -> None:
-        self._waiters.forget(visitor)
-        self.stdin.drop(visitor)
-        self._stop.forget(visitor)
+    def on_leave(self, connection: Connection) -> None:
+        self._waiters.forget(connection)
+        self.stdin.drop(connection)
+        self._stop.forget(connection)
 
     # -- what happens -------------------------------------------------------------------------------
 
-    def _stir(self) -> None:
-        self._question.stir()
+    def _on_activity(self) -> None:
+        self._prompts.on_activity()
 
     def _is_asking(self) -> bool:
         return (
@@ -252,7 +252,7 @@ class Supervisor:
     def _on_output(self) -> None:
         if self._limits:
             self._limits.on_output(self._log.end)
-        self._stir()
+        self._on_activity()
         self._waiters.on_output()
 
     def _on_signal(self, _event: int) -> None:
@@ -279,7 +279,7 @@ class Supervisor:
             return self._stop.begin(signal_number, grace_s)  # that of a run which has ended already
         if self._stop_cause is None or (self._restarts and ends_one_run(self._stop_cause)):
             self._stop_cause = cause
-        self.will.stopping(self._stop_cause, signal_number, time.monotonic() + grace_s)
+        self.handoff.stopping(self._stop_cause, signal_number, time.monotonic() + grace_s)
         self._stop.begin(signal_number, grace_s)
         self._go_on()
 
@@ -358,10 +358,10 @@ class Supervisor:
 
     def _announce(self) -> None:
         """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
-        for slot in self.estate.given.slots:
+        for slot in self.held.inherited.slots:
             fcntl.flock(slot, fcntl.LOCK_UN)
         queue_dir.wake(HOME)
-        self._question.close()
+        self._prompts.close()
         events.tell_ended(self._spec, self._outcome or {})  # before those who wait: they may look for it
         self._waiters.on_end()
         self.stdin.end_all("the job has ended")
@@ -387,7 +387,7 @@ class Supervisor:
         self._pause = Pause(dead, cause, time.monotonic() + pause_s)
         self._pid, self._stop_cause = 0, None
         events.tell_restarting(self._spec, self._restarts.count, dead, limit, pause_s)
-        self.will.paused(dead.pid, self.started, self._pause.until)
+        self.handoff.paused(dead.pid, self.started, self._pause.until)
         self.stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
 
@@ -414,25 +414,25 @@ class Supervisor:
         try:
             self._begin_run()
         except OSError as error:
-            if error.errno in WILL_PASS:
+            if error.errno in TRANSIENT:
                 self._loop.call_later(RETRY_S, self._run_again)
             else:  # its directory or its shell is gone: then it has ended as its last run has
                 self._end_pause(self._pause.last)
 
     def _begin_run(self) -> None:
-        ends, doors = child.open_ends(self._spec)
+        ends, child_ends = child.open_ends(self._spec)
         self.stdin.close()
         self._pump.close()
-        self.estate.ends = ends
+        self.held.ends = ends
         self._pump.add(ends)
-        self.stdin = Stdin(self._loop, ends, self.will, self.settled_log_end, self._stir)
-        self.will.new_ends(ends)
-        self._pid = self._started(doors)
+        self.stdin = Stdin(self._loop, ends, self.handoff, self.settled_log_end, self._on_activity)
+        self.handoff.new_ends(ends)
+        self._pid = self._started(child_ends)
         self._pause, self._childless = None, False
         self._restarts.begin(self._log.end)
         events.tell_started(self._spec, self._pid)
         self.record_run(child.run_record(self._pid, time.time()))
-        self.will.started(self._pid, self.started, keep_papers=True)
+        self.handoff.started(self._pid, self.started, keep_launch_file=True)
         self._upkeep.gather_soon()
         self._watch_child()
         self._reap()

@@ -32,12 +32,12 @@ class Upkeep:
         self,
         job_id: str,
         loop: Loop,
-        estate: Held,
-        will: HandoffSender,
-        desk: ControlServer,
+        held: Held,
+        handoff: HandoffSender,
+        server: ControlServer,
         on_removed: Callable[[], None],
     ) -> None:
-        self._loop, self._estate, self._will, self._desk = loop, estate, will, desk
+        self._loop, self._held, self._handoff, self._server = loop, held, handoff, server
         self._on_removed = on_removed
         self._socket_id = _socket_id()
         self._job_id = job_id
@@ -86,7 +86,7 @@ class Upkeep:
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def look_now(self) -> None:
-        self._will.wake_guard()
+        self._handoff.wake_guard()
         try:
             directory = os.getcwd()
         except FileNotFoundError:
@@ -108,9 +108,9 @@ class Upkeep:
         except OSError:
             control.close()
             raise
-        self._estate.control = control
-        self._desk.move_to(control)
-        self._will.new_control(control.fileno())
+        self._held.control = control
+        self._server.move_to(control)
+        self._handoff.new_control(control.fileno())
         self._socket_id = _socket_id()
 
 

@@ -18,9 +18,9 @@ LOOK_AGAIN_S = 0.003
 
 class Waiter:
     def __init__(
-        self, visitor: Connection, beyond: float | None, quiet_s: float | None, settle_s: float | None
+        self, connection: Connection, beyond: float | None, quiet_s: float | None, settle_s: float | None
     ) -> None:
-        self.visitor, self.beyond, self.quiet_s, self.settle_s = visitor, beyond, quiet_s, settle_s
+        self.connection, self.beyond, self.quiet_s, self.settle_s = connection, beyond, quiet_s, settle_s
         self.timed = False
 
     def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
@@ -51,8 +51,8 @@ class Waiters:
             self._loop.call_later(timeout_s, lambda: self._answer(waiter))
         self._consider(waiter)
 
-    def forget(self, visitor: Connection) -> None:
-        self._waiting = [waiter for waiter in self._waiting if waiter.visitor is not visitor]
+    def forget(self, connection: Connection) -> None:
+        self._waiting = [waiter for waiter in self._waiting if waiter.connection is not connection]
 
     def on_output(self) -> None:
         for waiter in self._waiting[:]:
@@ -82,7 +82,7 @@ class Waiters:
     def _answer(self, waiter: Waiter) -> None:
         if waiter in self._waiting:
             self._waiting.remove(waiter)
-            self._tell(waiter.visitor)
+            self._tell(waiter.connection)
 
     def _look_again(self, waiter: Waiter) -> None:
         waiter.timed = False
