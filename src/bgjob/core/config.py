@@ -9,18 +9,25 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import TypeVar
 
 from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.core.patterns import WholePattern, compile_whole
-
-Number = TypeVar("Number", int, float)
+from bgjob.core.values import (
+    DAY_S,
+    KIB,
+    MIB,
+    TEN_YEARS_S,
+    TIB,
+    number,
+    or_none,
+    positive,
+    size,
+    switch,
+    whole,
+)
 
 PREFIX = "MCP_BG_"
 ALLOW_LIST = "MCP_BG_ALLOWED_COMMANDS"
-KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
-DAY_S = 86_400
-TEN_YEARS_S = 10 * 365 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -131,44 +138,12 @@ def _printable(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-# Only ASCII digits, and few enough that nothing overflows: no sign, exponent, underscore, nan or inf.
-# White space around a number is let through, as in the reference.
-_WHOLE = re.compile(r"\s*([0-9]{1,15})\s*", re.ASCII)
-_DECIMAL = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
-_SIZE = re.compile(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
-_UNIT_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    return lambda text: _within(low, int(_matched(_WHOLE, text)[1]), high)
-
-
-def _size(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        number, unit = _matched(_SIZE, text).groups(default="")
-        return _within(low, int(number) * _UNIT_BYTES[unit.upper()], high)
-
-    return parse
-
-
-def parse_size(text: str) -> int:
-    """Bytes, of a text such as 10MB; ValueError for one that is no size."""
-    return _size(KIB, 1024 * TIB)(text)
-
-
 def _pairs(text: str) -> Mapping[str, str]:
     """name=value, with commas between them."""
     pairs = [piece.partition("=") for piece in text.split(",")] if text else []
     if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
         raise ValueError("write name=value, with commas between")
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _switch(text: str) -> bool:
-    words = {"on": True, "off": False}
-    if text.strip().lower() not in words:
-        raise ValueError
-    return words[text.strip().lower()]
 
 
 def _command(text: str) -> str | None:
@@ -185,36 +160,7 @@ def _globs(text: str) -> tuple[str, ...]:
 
 
 def _groups(text: str) -> Mapping[str, int]:
-    return {name: _whole(1, 1000)(value) for name, value in _pairs(text).items()}
-
-
-def _seconds(high: int) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        if not (value := float(_matched(_DECIMAL, text)[1])):
-            raise ValueError
-        return _within(0, value, high)
-
-    return parse
-
-
-def _days(high: int) -> Callable[[str], float]:
-    return lambda text: _within(0, float(_matched(_DECIMAL, text)[1]), high)
-
-
-def _or_none(parse: Callable[[str], float]) -> Callable[[str], float | None]:
-    return lambda text: None if text.strip().lower() == "none" else parse(text)
-
-
-def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
-    if found := pattern.fullmatch(text):
-        return found
-    raise ValueError
-
-
-def _within(low: int, value: Number, high: int) -> Number:
-    if low <= value <= high:
-        return value
-    raise ValueError
+    return {name: whole(1, 1000)(value) for name, value in _pairs(text).items()}
 
 
 def _path(text: str) -> str:
@@ -266,7 +212,7 @@ SETTINGS = (
         "MCP_BG_MAX_JOBS",
         "max_jobs",
         "10",
-        _whole(1, 1000),
+        whole(1, 1000),
         "a whole number from 1 to 1000",
         "how many jobs may run at once",
     ),
@@ -274,7 +220,7 @@ SETTINGS = (
         "MCP_BG_MAX_OUTPUT_SIZE",
         "max_output_bytes",
         "10MB",
-        _size(KIB, TIB),
+        size(KIB, TIB),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 1024GB",
         "how much output is kept per job",
     ),
@@ -282,7 +228,7 @@ SETTINGS = (
         "MCP_BG_JOB_TIMEOUT",
         "job_timeout_s",
         "none",
-        _or_none(_seconds(TEN_YEARS_S)),
+        or_none(positive(TEN_YEARS_S)),
         "seconds, more than 0 and at most 315360000 (10 years), or none",
         "after how long a job is stopped",
     ),
@@ -290,7 +236,7 @@ SETTINGS = (
         "MCP_BG_CLEANUP_INTERVAL",
         "cleanup_interval_s",
         "300",
-        _seconds(DAY_S),
+        positive(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
         "how often ended jobs are cleaned up, by whoever starts a job",
     ),
@@ -315,7 +261,7 @@ SETTINGS = (
         "MCP_BG_MAX_RESPONSE",
         "max_response_bytes",
         "100KB",
-        _size(KIB, 100 * MIB),
+        size(KIB, 100 * MIB),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 100MB",
         "how much of each stream one answer may hold",
     ),
@@ -323,7 +269,7 @@ SETTINGS = (
         "MCP_BG_KEEP_DAYS",
         "keep_days",
         "7",
-        _days(100_000),
+        number(0, 100_000),
         "days, from 0 to 100000",
         "how long a job of this server is kept once it has ended, whoever cleans up",
     ),
@@ -331,7 +277,7 @@ SETTINGS = (
         "MCP_BG_KEEP_JOBS",
         "keep_jobs",
         "1000",
-        _whole(0, 1_000_000_000),
+        whole(0, 1_000_000_000),
         "a whole number from 0 to 1000000000",
         "among how many ended jobs it is kept, the newest first",
     ),
@@ -339,7 +285,7 @@ SETTINGS = (
         "MCP_BG_MAX_WAIT",
         "max_wait_s",
         "45",
-        _seconds(DAY_S),
+        positive(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
         "how long one call may wait for a job; many clients give up after 60 s",
     ),
@@ -364,7 +310,7 @@ SETTINGS = (
         "MCP_BG_MAX_STORE_SIZE",
         "max_store_bytes",
         "none",
-        _or_none(_size(MIB, 1024 * TIB)),
+        or_none(size(MIB, 1024 * TIB)),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
         "how much room all jobs together may take on disk when this server starts one: the oldest ended ones go first, "
         "however long they were to be kept; where running ones alone take more, none is started",
@@ -373,7 +319,7 @@ SETTINGS = (
         "MCP_BG_NEWS",
         "news",
         "on",
-        _switch,
+        switch,
         "`on` or `off`",
         "whether answers have a line about other jobs that ended since the client last looked",
     ),

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bgjob.core.config import parse_size
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.values import KIB, TEN_YEARS_S, TIB, label, number, size, switch, whole, word
 
-MOST_SECONDS = 315_360_000.0  # ten years
 MOST_PRIORITY = 1000
 DEFAULT_RESTARTS, DEFAULT_BACKOFF_S = 5, 1.0
 
@@ -22,85 +21,32 @@ class Term:
     """The value, or ValueError."""
 
 
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return parse_size(value)
-    return _whole(1024, 1 << 50)(value)
-
-
-def _whole(low: int, high: int) -> Callable[[object], int]:
-    def parse(value: object) -> int:
-        number = float(value)  # type: ignore[arg-type]
-        if isinstance(value, bool) or number != int(number) or not low <= number <= high:
-            raise ValueError
-        return int(number)
-
-    return parse
-
-
-def _seconds(low: float) -> Callable[[object], float]:
-    def parse(value: object) -> float:
-        number = float(value)  # type: ignore[arg-type]
-        if isinstance(value, bool) or not low <= number <= MOST_SECONDS:
-            raise ValueError
-        return number
-
-    return parse
-
-
-def _word(*words: str) -> Callable[[object], str]:
-    def parse(value: object) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise ValueError
-        return value
-
-    return parse
-
-
-def _switch(value: object) -> int:
-    """off: the tree is watched instead, as where no control group can be made."""
-    words: dict[object, int] = {"on": 1, True: 1, "off": 0, False: 0}
-    if value not in words:
-        raise ValueError
-    return words[value]
-
-
-def _label(value: object) -> str:
-    if (
-        not isinstance(value, str)
-        or not 0 < len(value) <= 64
-        or not value.replace("-", "").replace("_", "").isalnum()
-    ):
-        raise ValueError
-    return value
-
-
 SIZE = "a size such as 512MB or 2GB, or bytes, from 1KB"
 LIMITS: Mapping[str, tuple[str, Term]] = {
-    "memory": ("memory_bytes", Term(SIZE, _size)),
-    "cpu_s": ("cpu_s", Term("seconds of CPU time, at least 1", _seconds(1.0))),
-    "processes": ("processes", Term("a whole number from 1 to 1000000", _whole(1, 1_000_000))),
-    "open_files": ("open_files", Term("a whole number from 8 to 1000000", _whole(8, 1_000_000))),
-    "file_size": ("file_bytes", Term(SIZE, _size)),
-    "silence_s": ("silence_s", Term("seconds without output, at least 0.1", _seconds(0.1))),
-    "cgroup": ("cgroup", Term("on or off", _switch)),
+    "memory": ("memory_bytes", Term(SIZE, size(KIB, 1024 * TIB))),
+    "cpu_s": ("cpu_s", Term("seconds of CPU time, at least 1", number(1.0, TEN_YEARS_S))),
+    "processes": ("processes", Term("a whole number from 1 to 1000000", whole(1, 1_000_000))),
+    "open_files": ("open_files", Term("a whole number from 8 to 1000000", whole(8, 1_000_000))),
+    "file_size": ("file_bytes", Term(SIZE, size(KIB, 1024 * TIB))),
+    "silence_s": ("silence_s", Term("seconds without output, at least 0.1", number(0.1, TEN_YEARS_S))),
+    "cgroup": ("cgroup", Term("on or off", lambda value: int(switch(value)))),
 }
 OUTPUT: Mapping[str, Term] = {
-    "output": Term(SIZE, _size),
-    "on_output": Term("drop_oldest or stop", _word("drop_oldest", "stop")),
+    "output": Term(SIZE, size(KIB, 1024 * TIB)),
+    "on_output": Term("drop_oldest or stop", word("drop_oldest", "stop")),
 }
 RESTART: Mapping[str, Term] = {
-    "restart": Term("no, on-failure or always", _word("no", "on-failure", "always")),
-    "max_restarts": Term("a whole number from 0 to 1000000", _whole(0, 1_000_000)),
-    "backoff_s": Term("seconds from 0.01", _seconds(0.01)),
+    "restart": Term("no, on-failure or always", word("no", "on-failure", "always")),
+    "max_restarts": Term("a whole number from 0 to 1000000", whole(0, 1_000_000)),
+    "backoff_s": Term("seconds from 0.01", number(0.01, TEN_YEARS_S)),
 }
 QUEUE: Mapping[str, Term] = {
-    "after_policy": Term("success or any", _word("success", "any")),
-    "delay_s": Term("seconds from 0", _seconds(0.0)),
+    "after_policy": Term("success or any", word("success", "any")),
+    "delay_s": Term("seconds from 0", number(0.0, TEN_YEARS_S)),
     "priority": Term(
-        f"a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}", _whole(-MOST_PRIORITY, MOST_PRIORITY)
+        f"a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}", whole(-MOST_PRIORITY, MOST_PRIORITY)
     ),
-    "group": Term("a name of letters, digits, - and _, at most 64", _label),
+    "group": Term("a name of letters, digits, - and _, at most 64", label),
 }
 LIMIT_TERMS: Mapping[str, Term] = {**{name: term for name, (_, term) in LIMITS.items()}, **OUTPUT}
 TERMS: Mapping[str, Term] = {**LIMIT_TERMS, **RESTART, **QUEUE}
