@@ -2,7 +2,7 @@ import pytest
 
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.options import LIMIT_TERMS, checked, limits_of, limits_shown
+from bgjob.core.options import LIMIT_OPTIONS, checked, limits_of, limits_shown
 from bgjob.home import queue_dir
 
 GOOD = [
@@ -42,7 +42,7 @@ def test_a_limit_is_kept_in_plain_numbers(name: str, value: object, kept_as: str
 @pytest.mark.parametrize(("name", "value"), BAD)
 def test_a_bad_one_is_named_with_what_is_accepted(name: str, value: object) -> None:
     with pytest.raises(
-        InvalidArgument, match=f"{name}=.* is not valid. Accepted: {LIMIT_TERMS[name].accepted}"
+        InvalidArgument, match=f"{name}=.* is not valid. Accepted: {LIMIT_OPTIONS[name].accepted}"
     ):
         checked({name: value})
 

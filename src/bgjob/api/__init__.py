@@ -89,7 +89,7 @@ def _warn_of(problems: list[str]) -> None:
 
 def _check_limits(limits: Mapping[str, str]) -> None:
     try:
-        options.checked(limits, options.LIMIT_TERMS)
+        options.checked(limits, options.LIMIT_OPTIONS)
     except InvalidArgument as problem:
         text = ",".join(f"{name}={value}" for name, value in limits.items())
         raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None

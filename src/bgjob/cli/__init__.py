@@ -18,7 +18,7 @@ from bgjob.cli.table import table
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, Queued, Running, StatusWord
-from bgjob.core.options import LIMIT_TERMS, checked
+from bgjob.core.options import LIMIT_OPTIONS, checked
 from bgjob.home.log_format import STDERR
 from bgjob.output.tty_text import one_line
 
@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
             "restart": options.restart,
             "max_restarts": options.max_restarts,
             "backoff_s": options.backoff,
-            **checked(dict(options.limit), LIMIT_TERMS),
+            **checked(dict(options.limit), LIMIT_OPTIONS),
         },
         watch=options.watch,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from bgjob import __version__
 from bgjob.cli.streams import say
-from bgjob.core.options import LIMIT_TERMS
+from bgjob.core.options import LIMIT_OPTIONS
 from bgjob.output.tty_text import one_line
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         default=[],
         type=_pair,
         metavar="NAME=VALUE",
-        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_TERMS)}",
+        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_OPTIONS)}",
     )
     run.add_argument(
         "--watch",

@@ -13,7 +13,7 @@ from bgjob.core.errors import (
     StoreFull,
     WorkingDirectoryGone,
 )
-from bgjob.core.options import LIMIT_TERMS
+from bgjob.core.options import LIMIT_OPTIONS
 
 RUNNING = "bgjob ps --status running shows what runs, bgjob kill ends one"
 ADVICE: Mapping[type[BgjobError], str] = {
@@ -26,7 +26,7 @@ ADVICE: Mapping[type[BgjobError], str] = {
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
 }
 OPTIONS: Mapping[str, str] = {
-    **{name: f"--limit {name}" for name in LIMIT_TERMS},
+    **{name: f"--limit {name}" for name in LIMIT_OPTIONS},
     "backoff_s": "--backoff",
     "cwd": "--cwd",
     "delay_s": "--delay",

@@ -15,49 +15,49 @@ DEFAULT_RESTARTS, DEFAULT_BACKOFF_S = 5, 1.0
 
 
 @dataclass(frozen=True)
-class Term:
+class Option:
     accepted: str
     parse: Callable[[object], Any]
     """The value, or ValueError."""
 
 
 SIZE = "a size such as 512MB or 2GB, or bytes, from 1KB"
-LIMITS: Mapping[str, tuple[str, Term]] = {
-    "memory": ("memory_bytes", Term(SIZE, size(KIB, 1024 * TIB))),
-    "cpu_s": ("cpu_s", Term("seconds of CPU time, at least 1", number(1.0, TEN_YEARS_S))),
-    "processes": ("processes", Term("a whole number from 1 to 1000000", whole(1, 1_000_000))),
-    "open_files": ("open_files", Term("a whole number from 8 to 1000000", whole(8, 1_000_000))),
-    "file_size": ("file_bytes", Term(SIZE, size(KIB, 1024 * TIB))),
-    "silence_s": ("silence_s", Term("seconds without output, at least 0.1", number(0.1, TEN_YEARS_S))),
-    "cgroup": ("cgroup", Term("on or off", lambda value: int(switch(value)))),
+LIMITS: Mapping[str, tuple[str, Option]] = {
+    "memory": ("memory_bytes", Option(SIZE, size(KIB, 1024 * TIB))),
+    "cpu_s": ("cpu_s", Option("seconds of CPU time, at least 1", number(1.0, TEN_YEARS_S))),
+    "processes": ("processes", Option("a whole number from 1 to 1000000", whole(1, 1_000_000))),
+    "open_files": ("open_files", Option("a whole number from 8 to 1000000", whole(8, 1_000_000))),
+    "file_size": ("file_bytes", Option(SIZE, size(KIB, 1024 * TIB))),
+    "silence_s": ("silence_s", Option("seconds without output, at least 0.1", number(0.1, TEN_YEARS_S))),
+    "cgroup": ("cgroup", Option("on or off", lambda value: int(switch(value)))),
 }
-OUTPUT: Mapping[str, Term] = {
-    "output": Term(SIZE, size(KIB, 1024 * TIB)),
-    "on_output": Term("drop_oldest or stop", word("drop_oldest", "stop")),
+OUTPUT: Mapping[str, Option] = {
+    "output": Option(SIZE, size(KIB, 1024 * TIB)),
+    "on_output": Option("drop_oldest or stop", word("drop_oldest", "stop")),
 }
-RESTART: Mapping[str, Term] = {
-    "restart": Term("no, on-failure or always", word("no", "on-failure", "always")),
-    "max_restarts": Term("a whole number from 0 to 1000000", whole(0, 1_000_000)),
-    "backoff_s": Term("seconds from 0.01", number(0.01, TEN_YEARS_S)),
+RESTART: Mapping[str, Option] = {
+    "restart": Option("no, on-failure or always", word("no", "on-failure", "always")),
+    "max_restarts": Option("a whole number from 0 to 1000000", whole(0, 1_000_000)),
+    "backoff_s": Option("seconds from 0.01", number(0.01, TEN_YEARS_S)),
 }
-QUEUE: Mapping[str, Term] = {
-    "after_policy": Term("success or any", word("success", "any")),
-    "delay_s": Term("seconds from 0", number(0.0, TEN_YEARS_S)),
-    "priority": Term(
+QUEUE: Mapping[str, Option] = {
+    "after_policy": Option("success or any", word("success", "any")),
+    "delay_s": Option("seconds from 0", number(0.0, TEN_YEARS_S)),
+    "priority": Option(
         f"a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}", whole(-MOST_PRIORITY, MOST_PRIORITY)
     ),
-    "group": Term("a name of letters, digits, - and _, at most 64", label),
+    "group": Option("a name of letters, digits, - and _, at most 64", label),
 }
-LIMIT_TERMS: Mapping[str, Term] = {**{name: term for name, (_, term) in LIMITS.items()}, **OUTPUT}
-TERMS: Mapping[str, Term] = {**LIMIT_TERMS, **RESTART, **QUEUE}
+LIMIT_OPTIONS: Mapping[str, Option] = {**{name: term for name, (_, term) in LIMITS.items()}, **OUTPUT}
+OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
 
 
-def checked(options: Mapping[str, object], of: Mapping[str, Term] = TERMS) -> dict[str, Any]:
+def checked(options: Mapping[str, object], of: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
     """The values of these terms. What is not given, or null, has none."""
     return {name: _value(name, value, of) for name, value in options.items() if value is not None}
 
 
-def _value(name: str, value: object, of: Mapping[str, Term]) -> Any:
+def _value(name: str, value: object, of: Mapping[str, Option]) -> Any:
     if name not in of:
         raise InvalidArgument(f"Unknown option {name[:40]!r}. Accepted: {', '.join(of)}.")
     try:
