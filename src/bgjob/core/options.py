@@ -49,10 +49,10 @@ QUEUE: Mapping[str, Option] = {
     "group": Option("a name of letters, digits, - and _, at most 64", label),
 }
 LIMIT_OPTIONS: Mapping[str, Option] = {**{name: term for name, (_, term) in LIMITS.items()}, **OUTPUT}
-OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
+ALL_OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
 
 
-def checked(options: Mapping[str, object], of: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
+def checked(options: Mapping[str, object], of: Mapping[str, Option] = ALL_OPTIONS) -> dict[str, Any]:
     """The values of these terms. What is not given, or null, has none."""
     return {name: _value(name, value, of) for name, value in options.items() if value is not None}
 

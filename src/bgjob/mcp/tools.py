@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import StatusWord
-from bgjob.core.options import OPTIONS
+from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.registry import Caller, Toolbox
 from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
 from bgjob.mcp.schema import UNLISTED
@@ -36,7 +36,7 @@ Unlisted = Field(json_schema_extra={UNLISTED: True})
 TOOLS = Toolbox[Jobs]()
 
 
-@TOOLS.tool(DOES_ANYTHING, blocks=True, options=OPTIONS)
+@TOOLS.tool(DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
 def execute_command(
     jobs: Jobs,
     caller: Caller,
