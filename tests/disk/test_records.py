@@ -110,7 +110,7 @@ def test_a_draft_without_end_is_cut(tmp_path: Path) -> None:
 
 
 QUEUE = {"after": [], "after_policy": "any", "not_before": 0, "max_jobs": 1, "group_slots": None}
-NO_TERMS: dict[str, dict[str, object]] = {
+NO_QUEUE_OPTIONS: dict[str, dict[str, object]] = {
     "after a path": {"queue": QUEUE | {"after": ["../../../elsewhere"]}},
     "after a text": {"queue": QUEUE | {"after": "x" * 1_000_000}},
     "after lists": {"queue": QUEUE | {"after": [["x"]]}},
@@ -121,11 +121,11 @@ NO_TERMS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("what", NO_TERMS)
+@pytest.mark.parametrize("what", NO_QUEUE_OPTIONS)
 def test_a_spec_that_waits_for_what_cannot_be_is_not_queued(what: str) -> None:
     """A name becomes a part of a path; and one such spec must not end whoever starts the others."""
-    assert queue_dir.terms_of(NO_TERMS[what]) is None
-    assert queue_dir.terms_of({"queue": QUEUE, "group": "a"}) == {"queue": QUEUE, "group": "a"}
+    assert queue_dir.queue_options_of(NO_QUEUE_OPTIONS[what]) is None
+    assert queue_dir.queue_options_of({"queue": QUEUE, "group": "a"}) == {"queue": QUEUE, "group": "a"}
 
 
 def test_a_path_below_a_file_is_missing(tmp_path: Path) -> None:

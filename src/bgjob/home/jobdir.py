@@ -28,6 +28,7 @@ import stat
 import time
 
 from bgjob.home.home_dir import is_ours
+from bgjob.system import processes
 
 TYPE_CHECKING = False  # as typing has it, without the 5 ms it takes to import
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ def _overwrite(fd: int, data: bytes) -> None:
     view = memoryview(data.ljust(min(there, RESERVED_BYTES)))
     if there > len(view):
         os.ftruncate(fd, len(view))  # the draft of somebody who was killed over it
+    write_all(fd, view)
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
@@ -145,6 +151,11 @@ def _opened(path: str) -> int | None:
         if error.errno in OUR_TROUBLE:
             raise
         return None
+
+
+def is_of_this_boot(spec: Record) -> bool:
+    """A spec without a boot_id counts as of this boot."""
+    return "boot_id" not in spec or processes.is_this_boot(spec["boot_id"])
 
 
 def create_locked(path: str, record: Record) -> int:

@@ -6,6 +6,7 @@ the segment counts. A file is appended to until it is full, and deleted when all
 
 import os
 
+from bgjob.home.jobdir import write_all
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, PIECE, STDOUT, pieces_of, segment_name
 
 # (offset, stamp, bytes of its stream before it, length) each, oldest first
@@ -105,9 +106,3 @@ class KeptStream:
 
     def _path(self, start: int) -> str:
         return f"{self._directory}/{segment_name(start)}{self._suffix}"
-
-
-def write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -12,6 +12,7 @@ import itertools
 import os
 import time
 
+from bgjob.home.jobdir import write_all
 from bgjob.home.log_format import (
     HEADER,
     PIECE,
@@ -22,7 +23,7 @@ from bgjob.home.log_format import (
     STDOUT,
     segment_name,
 )
-from bgjob.home.log_shares import KeptStream, Runs, write_all
+from bgjob.home.log_shares import KeptStream, Runs
 
 SEGMENTS_PER_LOG = 8
 STDERR_SHARE = 4  # a quarter of the limit

@@ -21,7 +21,6 @@ from bgjob.home import jobdir
 from bgjob.home.home_dir import is_ours_alone
 from bgjob.home.layout import JOBS, is_directory
 from bgjob.home.locks import open_locked, try_lock
-from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
 
+    Phase = Literal["queued", "running", "ended", "lost"]
     Readiness = Literal["pending", "ready", "impossible"]
 
 QUEUE, DISPATCHER, WAKE = "queue", "drainer", "kick"
@@ -175,10 +175,31 @@ def end_unstarted(directory: str, **how: object) -> None:
     remove_launch_file(directory)
 
 
-# -- what it waits for ----------------------------------------------------------------------------------
+# -- how a job stands, and what it waits for -----------------------------------------------------------
 
 
-def terms_of(spec: Record | None) -> Record | None:
+def phase(directory: str) -> tuple[Phase, Record]:
+    """How a job stands by its files; and its outcome, once it has ended."""
+    outcome_path = f"{directory}/{jobdir.OUTCOME}"
+    if (outcome := jobdir.read_record(outcome_path)) is not None:
+        return "ended", outcome
+    # Before the lock: a starter takes the launch file away while it holds the lock.
+    was_waiting = is_waiting(directory)
+    if jobdir.is_locked(f"{directory}/{jobdir.SPEC}"):
+        return "running", {}
+    # The job may have ended between the two looks, or have been put back into the queue.
+    if (outcome := jobdir.read_record(outcome_path)) is not None:
+        return "ended", outcome
+    if (was_waiting or is_waiting(directory)) and _is_of_this_boot(directory):
+        return "queued", {}
+    return "lost", {}
+
+
+def _is_of_this_boot(directory: str) -> bool:
+    return jobdir.is_of_this_boot(jobdir.read_record(f"{directory}/{jobdir.SPEC}") or {})
+
+
+def queue_options_of(spec: Record | None) -> Record | None:
     """What the queue has to know of a job; None if its spec does not say that."""
     try:
         queue, group = (spec or {})["queue"], (spec or {}).get("group")
@@ -211,33 +232,36 @@ def _as_name(value: object) -> str:
 
 def readiness(home: str, spec: Record) -> tuple[Readiness, str]:
     """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
-    terms = spec["queue"]
-    for job_id in terms.get("after", ()):
-        stands, how = standing(job_directory(home, job_id))
+    options = spec["queue"]
+    for job_id in options.get("after", ()):
+        stands, how = _success_of(job_directory(home, job_id))
         if stands == "pending":
             return "pending", f"job {job_id}, after which it is to run, {how}"
-        if stands == "impossible" and terms.get("after_policy") != "any":
+        if stands == "impossible" and options.get("after_policy") != "any":
             return "impossible", f"it was to run after the success of job {job_id}, which {how}"
-    left_s = terms.get("not_before", 0.0) - now_s()
+    left_s = options.get("not_before", 0.0) - now_s()
     return ("pending", f"it is to start in {left_s:.0f} s") if left_s > 0 else ("ready", "")
 
 
-def standing(directory: str) -> tuple[Readiness, str]:
-    """How a job that others wait for stands: "ready" is a success."""
+def _success_of(directory: str) -> tuple[Readiness, str]:
+    """How far a job is from the success that others wait for."""
     if not is_directory(directory):
         return "impossible", "is gone: it was cleaned up"
-    was_waiting = is_waiting(directory)  # in this order, in which a job comes on
-    is_held = jobdir.is_locked(f"{directory}/{jobdir.SPEC}")
-    outcome = jobdir.read_record(f"{directory}/{jobdir.OUTCOME}")
-    if outcome is None and not is_held:
-        was_waiting = was_waiting or is_waiting(directory)  # it may have been put back meanwhile
-    if outcome is None and not was_waiting and not is_held:
-        return "impossible", "was lost"
-    if outcome is None:
-        return "pending", "is queued itself" if was_waiting else "still runs"
-    if outcome.get("cause") == "exited" and outcome.get("exit_code") == 0:
-        return "ready", "has succeeded"
+    match phase(directory):
+        case "queued", _:
+            return "pending", "is queued itself"
+        case "running", _:
+            return "pending", "still runs"
+        case "lost", _:
+            return "impossible", "was lost"
+        case _, outcome:
+            return _success_in(outcome)
+
+
+def _success_in(outcome: Record) -> tuple[Readiness, str]:
     code, cause = outcome.get("exit_code"), str(outcome.get("cause"))
+    if cause == "exited" and code == 0:
+        return "ready", "has succeeded"
     return "impossible", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
 
 
@@ -296,11 +320,6 @@ def dissolve(home: str) -> None:
     for entry in entries(home):
         directory = job_directory(home, job_of(entry))
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
-        if spec and not is_of_this_boot(spec):
+        if spec and not jobdir.is_of_this_boot(spec):
             remove_launch_file(directory)
             leave(home, entry)
-
-
-def is_of_this_boot(spec: Record) -> bool:
-    here = processes.boot_id()
-    return spec.get("boot_id", here) == here

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bgjob.home.jobdir import write_all
 from bgjob.system.own_argv import SHIM
 
 PATIENCE_S = 10.0
@@ -101,9 +102,9 @@ def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> St
         ready, their_ready = socket.socketpair()  # not a pipe: only a socket lets us revoke what we hand over
         ours.callback(ready.close)
         with their_ready, contextlib.ExitStack() as theirs:
-            papers = _papers(handover)
-            theirs.callback(os.close, papers)
-            descriptors = [handover.lock, their_ready.fileno(), papers, *handover.slots]
+            launch_file = _launch_file(handover)
+            theirs.callback(os.close, launch_file)
+            descriptors = [handover.lock, their_ready.fileno(), launch_file, *handover.slots]
             launched = launch(handover.directory, descriptors)
         if not launched or not _is_taken(ready):
             return None
@@ -142,24 +143,22 @@ def _boot_zygote() -> socket.socket:
     return ours
 
 
-def _papers(handover: Handover) -> int:
-    """What to run, and in which environment. In memory only where the system can: secrets do not rest on disk."""
+def _launch_file(handover: Handover) -> int:
+    """What to run, and in which environment. In memory where the system can: an environment may hold secrets."""
     if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("papers", os.MFD_CLOEXEC)
+        fd = os.memfd_create("launch", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
-        view = memoryview(packed(handover.spec, handover.environment))
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, packed(handover.spec, handover.environment))
         undo.pop_all()
     return fd
 
 
 def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) -> bytes:
-    """What a shim reads as a job's papers."""
+    """The content of a launch file."""
     return marshal.dumps((dict(spec), dict(environment), *more))
 
 

@@ -172,9 +172,9 @@ class Dispatcher:
     def _read(self, job_id: str, directory: str) -> Record | None:
         """What of its spec matters here: a command may be long."""
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
-        if spec and not queue_dir.is_of_this_boot(spec):
+        if spec and not jobdir.is_of_this_boot(spec):
             queue_dir.remove_launch_file(directory)
-        elif terms := queue_dir.terms_of(spec):
+        elif terms := queue_dir.queue_options_of(spec):
             self._known[job_id] = terms
         return self._known.get(job_id)
 

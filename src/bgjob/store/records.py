@@ -63,19 +63,15 @@ def read_state(directory: str) -> State:
 
 
 def _found_state(directory: str) -> State:
-    if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
-        return end
-    # before its lock: whoever takes it out of the queue has that
-    was_waiting = queue_dir.is_waiting(directory)
-    if jobdir.is_locked(f"{directory}/{SPEC}"):
-        return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
-    # it may have ended between the two looks
-    if end := _end(jobdir.read_record(f"{directory}/{OUTCOME}")):
-        return end
-    # nor when it was put back into the queue between the first two
-    if (was_waiting or queue_dir.is_waiting(directory)) and not _is_of_another_boot(directory):
-        return Queued(None)
-    return Lost(_why_lost(directory))
+    match queue_dir.phase(directory):
+        case "ended", outcome:
+            return _end(outcome)
+        case "running", _:
+            return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
+        case "queued", _:
+            return Queued(None)
+        case _:
+            return Lost(_why_lost(directory))
 
 
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:
@@ -125,10 +121,8 @@ def run_from(record: Record | None) -> Run | None:
         return None
 
 
-def _end(record: Record | None) -> End | Unreadable | None:
-    """What is no record counts as missing. What is one tells that the job has ended, even if not how."""
-    if record is None:
-        return None
+def _end(record: Record) -> End | Unreadable:
+    """Any record tells that the job has ended, even if not how."""
     try:
         return end_of(_understood(record))
     except Malformed as why:
@@ -186,9 +180,8 @@ def _credible(state: State, directory: str) -> State:
 
 
 def _is_of_another_boot(directory: str) -> bool:
-    """By its spec, which is on disk before anything else of it. One that does not say is taken at its word."""
-    here = processes.boot_id()
-    return (jobdir.read_record(f"{directory}/{SPEC}") or {}).get("boot_id", here) != here
+    """By its spec, the first file of a job that is on disk."""
+    return not jobdir.is_of_this_boot(jobdir.read_record(f"{directory}/{SPEC}") or {})
 
 
 def _why_lost(directory: str) -> str:
@@ -210,7 +203,7 @@ def _why_lost(directory: str) -> str:
         return "its shim and its guard were killed as they started it: whether it ran is not known"
     if run is None:
         return "it was never started: whoever was about to start it is gone"
-    if run.boot_id != processes.boot_id():
+    if not processes.is_this_boot(run.boot_id):
         return "the machine was restarted while it ran"
     return "its shim and its guard were killed while it ran"
 

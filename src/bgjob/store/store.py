@@ -80,8 +80,8 @@ class Store:
 
     # -- making a job -------------------------------------------------------------------------------
 
-    def create(self, spec: Spec, papers: bytes | None = None, priority: int = 0) -> NewJob:
-        """With papers it is one that waits in the queue, as soon as its lock is free."""
+    def create(self, spec: Spec, launch: bytes | None = None, priority: int = 0) -> NewJob:
+        """With a launch file the job waits in the queue as soon as its lock is free."""
         draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
@@ -92,8 +92,8 @@ class Store:
             _write_script(draft, spec.command.encode())
             place_us = self.index.next_place_us(spec.created_at)
             self.index.enter(spec.id, f"{draft}/{SPEC}", place_us)
-            if papers is not None:
-                jobdir.write_whole(f"{draft}/{LAUNCH}", papers)
+            if launch is not None:
+                jobdir.write_whole(f"{draft}/{LAUNCH}", launch)
                 entry = queue_dir.entry_for(spec.id, priority, place_us)
                 undo.callback(queue_dir.leave, self.home, entry)
                 queue_dir.enter(self.home, entry)  # before it is visible: what waits has a place
@@ -339,7 +339,7 @@ class Store:
 
     def _is_first_since_boot(self) -> bool:
         record = jobdir.read_record(f"{self.home}/{BOOT}") or {}
-        return "boot_id" not in record or record["boot_id"] != processes.boot_id()
+        return "boot_id" not in record or not processes.is_this_boot(record["boot_id"])
 
     def _settle_in(self, made: list[str]) -> None:
         """A new home must be on disk before its jobs; what a power cut took from the index is made up for."""

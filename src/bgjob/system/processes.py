@@ -77,6 +77,10 @@ def boot_id() -> str | None:
     return known.decode().strip() if known else None
 
 
+def is_this_boot(known: object) -> bool:
+    return known == boot_id()
+
+
 def read(path: str) -> bytes:
     """A small file of /proc, whole: without the layers of open(), which cost more than the kernel does."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
