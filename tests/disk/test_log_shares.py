@@ -328,7 +328,7 @@ OLD_READER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import bgjob
-from bgjob.output.log_reader import LogReader
+from bgjob.log_reader import LogReader
 assert bgjob.__file__.startswith(sys.argv[1])
 log = LogReader(sys.argv[2])
 seen = {"end": log.end}
