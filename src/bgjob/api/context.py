@@ -13,7 +13,8 @@ from bgjob.home import queue_dir, watch_registry
 from bgjob.link import sweep
 from bgjob.link.spawn import Spawner, start_dispatcher
 from bgjob.link.supervisors import Supervisors, Whose
-from bgjob.output.log_reader import LogReader, Rotated
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_segments import Rotated
 from bgjob.store import retention
 from bgjob.store.store import Store
 from bgjob.system import processes

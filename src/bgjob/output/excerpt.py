@@ -1,14 +1,27 @@
 """Chooses from a log what an answer shows of it: all, head and tail, or the last lines."""
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from bgjob.core.errors import InvalidArgument
-from bgjob.output.log_reader import LogReader, Piece
-from bgjob.output.text import Dropped, LeftOut, Part, head_cut, last_lines, render, tail_cut, unfinished_bytes
-from bgjob.output.timeline import Timeline
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.log_reader import LogReader, Piece, TimedPiece
+from bgjob.output.text import (
+    Dropped,
+    LeftOut,
+    Part,
+    head_cut,
+    last_lines,
+    note,
+    render,
+    tail_cut,
+    unfinished_bytes,
+)
 
 NOTE_BYTES = 100
+Decoder = getincrementaldecoder("utf-8")
 
 
 @dataclass(frozen=True)
@@ -156,6 +169,49 @@ def _size(pieces: list[Piece]) -> int:
 
 def _end(pieces: list[Piece], otherwise: int) -> int:
     return pieces[-1].end if pieces else otherwise
+
+
+# -- both streams in one order, each line with its time and stream -------------------------------------------
+
+
+class Timeline:
+    """Collects pieces in the order of the log; `text` is what a reader sees of them."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._decoders = {stream: Decoder("replace") for stream in (STDOUT, STDERR)}
+        # The stream whose line has not ended, or 0.
+        self._unfinished = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def add(self, pieces: Iterable[TimedPiece]) -> None:
+        for piece in pieces:
+            for line in self._decoders[piece.stream].decode(piece.data).splitlines(keepends=True):
+                self._add_line(line, piece)
+
+    def add_note(self, left_out: LeftOut) -> None:
+        self._finish_line()
+        self._parts.append(note(left_out))
+
+    def _add_line(self, line: str, piece: TimedPiece) -> None:
+        if self._unfinished != piece.stream:
+            self._finish_line()
+            self._parts.append(_label(piece))
+        self._parts.append(line)
+        self._unfinished = 0 if line.endswith("\n") else piece.stream
+
+    def _finish_line(self) -> None:
+        if self._unfinished:
+            self._parts.append("\n")
+            self._unfinished = 0
+
+
+def _label(piece: TimedPiece) -> str:
+    when = datetime.fromtimestamp(piece.time_us / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
+    return f"{when} {'err' if piece.stream == STDERR else 'out'}| "
 
 
 def interleaved(log: LogReader, view: Window, budget_bytes: int) -> Excerpt:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from bgjob.home.log_format import HEADER
 from bgjob.output.log_kept import Parts
-from bgjob.output.log_reader import LogReader, Rotated, Segment, Whole
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_segments import Rotated, Segment, Whole
 
 # cells grow, so that a near match is near, and so that a search which is slow is soon asked whether it may go on
 CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18

@@ -4,10 +4,7 @@ Positions are absolute offsets (see log_format); a reader takes nothing from the
 and a segment that is deleted under it is a gap like any other.
 """
 
-import errno
 import os
-import re
-import stat
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
@@ -17,24 +14,12 @@ from itertools import chain, pairwise
 from operator import le
 from struct import iter_unpack
 
-from bgjob.home.layout import is_directory
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
-from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of, stretches
+from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of
+from bgjob.output.log_segments import Rotated, Segment, Whole, content, opened, segments_in
 
 PIECE_BYTES = 1 << 16
-FILE_MAX_BYTES = 16 << 20  # twice what a segment may weigh
-SEGMENT = re.compile(r"(0[0-9]{19})(\.std(?:out|err))?", re.ASCII)
 STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
-READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)  # or something else in its place
-
-
-@dataclass(frozen=True)
-class Segment:
-    start: int
-    end: int
-    kept: tuple[str, ...] = ()
-    """Names of the files that have what is left of it; none if it is whole."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +49,13 @@ class TimedPiece(Piece):
     time_us: int
 
 
-class Whole:
-    """The bytes of a whole segment, by their offsets in the log."""
-
-    def __init__(self, fd: int, start: int) -> None:
-        self._fd, self._start = fd, start
-
-    def read(self, start: int, end: int) -> bytes:
-        return os.pread(self._fd, end - start, start - self._start)
-
-
-class Rotated(Exception):
-    """A segment was deleted while it was read: take a new look at the log."""
-
-
 class LogReader:
     """The log as it is at this moment: what is written later is not in it."""
 
     def __init__(self, directory: str, printed: tuple[int, int] = (0, 0)) -> None:
         """`printed`: bytes of stdout and of stderr, where more is known than the log has (a full disk, at the end)."""
         self._directory = directory
-        self._segments, newest = _segments(directory)
+        self._segments, newest = segments_in(directory)
         self._indexes: dict[Segment, bytes] = {}
         self._last_parts: tuple[Segment | None, list[Part]] = None, []
         self._printed = printed
@@ -186,7 +157,7 @@ class LogReader:
         if segment.kept:
             yield Parts(self._parts(segment)), self._index(segment)
             return
-        with _opened(self._path(segment)) as fd:
+        with opened(self._path(segment)) as fd:
             yield Whole(fd, segment.start), self._index(segment)
 
     def look_again(self, gone: Segment) -> list[Segment]:
@@ -260,7 +231,7 @@ class LogReader:
         """Nothing, where there is none or something else in its place: then nobody knows whose its bytes are."""
         path = self._path(segment)
         try:
-            return _content(path + RUNS_SUFFIX)
+            return content(path + RUNS_SUFFIX)
         except Rotated:
             if not os.path.lexists(path):
                 raise
@@ -268,107 +239,12 @@ class LogReader:
 
     def _parts(self, segment: Segment) -> list[Part]:
         if self._last_parts[0] != segment:  # they are asked for twice: for its runs, then for its bytes
-            files = [(STREAMS[name[-7:]], _content(f"{self._directory}/{name}")) for name in segment.kept]
+            files = [(STREAMS[name[-7:]], content(f"{self._directory}/{name}")) for name in segment.kept]
             self._last_parts = segment, parts_of(files, segment.start, segment.end)
         return self._last_parts[1]
 
     def _path(self, segment: Segment) -> str:
         return f"{self._directory}/{segment_name(segment.start)}"
-
-
-def _content(path: str) -> bytes:
-    """Of a file that is not too large; nothing of what is none."""
-    with _opened(path) as fd:
-        info = os.fstat(fd)
-        is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= FILE_MAX_BYTES
-        return os.pread(fd, info.st_size, 0) if is_ours else b""
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[int]:
-    try:
-        fd = os.open(path, READ_ONLY)
-    except OSError as error:
-        if error.errno not in NOT_THERE:
-            raise
-        raise Rotated from None
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _segments(directory: str) -> tuple[list[Segment], float]:
-    """Oldest first; and when the newest byte came."""
-    sizes = [(start, _size(entry)) for start, suffix, entry in _files(directory) if not suffix]
-    found = [Segment(start, start + size) for start, size in sizes if size is not None]
-    found.sort(key=lambda segment: segment.start)
-    whole = [_grown(directory, *pair) for pair in pairwise(found)] + found[-1:]
-    return _with_kept(directory, whole), _mtime(directory, whole)
-
-
-def _files(directory: str) -> list[tuple[int, str | None, os.DirEntry[str]]]:
-    """(offset, suffix, entry) of each file that has bytes of the log."""
-    try:
-        if not is_directory(directory):
-            return []
-        with os.scandir(directory) as entries:
-            files = [(SEGMENT.fullmatch(entry.name), entry) for entry in entries]
-    except OSError as error:
-        if error.errno not in NOT_THERE:
-            raise
-        return []
-    return [
-        (int(name[1]), name[2], entry)
-        for name, entry in files
-        if name and entry.is_file(follow_symlinks=False)
-    ]
-
-
-def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
-    """A kept stream counts only where no segment is: one that is there is copied just now.
-
-    Looked for after the segments: of one that was deleted while we looked for those, the copy is there by now.
-    """
-    if all(left.end == right.start for left, right in pairwise(whole)):
-        return whole
-    kept = sorted((start, entry.name) for start, suffix, entry in _files(directory) if suffix)
-    segments = whole[:1]
-    for left, right in pairwise(whole):
-        if left.end < right.start:
-            files = [file for file in kept if left.end <= file[0] < right.start]
-            segments += [Segment(*stretch) for stretch in stretches(files, right.start)]
-        segments.append(right)
-    return segments
-
-
-def _grown(directory: str, segment: Segment, next_one: Segment) -> Segment:
-    """It may have grown after we saw its size and before we saw the next one begin: then there is no gap."""
-    if segment.end == next_one.start:
-        return segment
-    try:
-        size = os.stat(f"{directory}/{segment_name(segment.start)}").st_size
-    except FileNotFoundError:
-        return segment
-    return Segment(segment.start, min(segment.start + size, next_one.start))
-
-
-def _mtime(directory: str, segments: list[Segment]) -> float:
-    for segment in reversed(segments):
-        if segment.end > segment.start:
-            try:
-                return os.stat(f"{directory}/{segment_name(segment.start)}").st_mtime
-            except FileNotFoundError:
-                break
-    return 0.0
-
-
-def _size(entry: os.DirEntry[str]) -> int | None:
-    """None: it was deleted since it was listed, and what is kept of it is elsewhere."""
-    try:
-        return entry.stat().st_size
-    except FileNotFoundError:
-        return None
 
 
 def _is_index(data: bytes, segment: Segment) -> bool:

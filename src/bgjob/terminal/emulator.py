@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from bgjob.terminal.page import Canvas, Screen
+from bgjob.terminal.page import Page, Screen
 
 LONGEST_TITLE = 256
 LONGEST_HELD_BACK = 4096
@@ -33,64 +33,65 @@ _STRING_END = re.compile(r"[\x07\x18\x1a\x1b]")
 _PYTE_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
-_MOVES: dict[str, Callable[[Canvas, int], None]] = {
-    "@": Canvas.insert_cells,
-    "A": Canvas.up,
-    "B": Canvas.down,
-    "C": Canvas.forward,
-    "D": Canvas.back,
-    "E": Canvas.down_to_start,
-    "F": Canvas.up_to_start,
-    "G": Canvas.to_column,
-    "I": Canvas.tabs_forward,
-    "L": Canvas.insert_lines,
-    "M": Canvas.delete_lines,
-    "P": Canvas.delete_cells,
-    "S": Canvas.scroll_up,
-    "T": Canvas.scroll_down,
-    "X": Canvas.erase_cells,
-    "Z": Canvas.tabs_back,
-    "b": Canvas.repeat,
-    "d": Canvas.to_line,
+_MOVES: dict[str, Callable[[Page, int], None]] = {
+    "@": Page.insert_cells,
+    "A": Page.up,
+    "B": Page.down,
+    "C": Page.forward,
+    "D": Page.back,
+    "E": Page.down_to_start,
+    "F": Page.up_to_start,
+    "G": Page.to_column,
+    "I": Page.tabs_forward,
+    "L": Page.insert_lines,
+    "M": Page.delete_lines,
+    "P": Page.delete_cells,
+    "S": Page.scroll_up,
+    "T": Page.scroll_down,
+    "X": Page.erase_cells,
+    "Z": Page.tabs_back,
+    "b": Page.repeat,
+    "d": Page.to_line,
 }
 _MOVES |= {"a": _MOVES["C"], "e": _MOVES["B"], "`": _MOVES["G"]}
 
-_OTHERS: dict[str, Callable[[Canvas, Sequence[int]], None]] = {
-    "H": Canvas.to_position,
-    "f": Canvas.to_position,
-    "J": Canvas.erase_in_display,
-    "?J": Canvas.erase_in_display,
-    "K": Canvas.erase_in_line,
-    "?K": Canvas.erase_in_line,
-    "g": Canvas.clear_tabs,
-    "h": Canvas.set_modes,
-    "l": Canvas.reset_modes,
-    "?h": Canvas.set_private_modes,
-    "?l": Canvas.reset_private_modes,
-    "r": Canvas.set_margins,
-    "s": Canvas.save_cursor,
-    "u": Canvas.restore_cursor,
-    "!p": Canvas.soft_reset,
+_OTHERS: dict[str, Callable[[Page, Sequence[int]], None]] = {
+    "H": Page.to_position,
+    "f": Page.to_position,
+    "J": Page.erase_in_display,
+    "?J": Page.erase_in_display,
+    "K": Page.erase_in_line,
+    "?K": Page.erase_in_line,
+    "g": Page.clear_tabs,
+    "h": Page.set_modes,
+    "l": Page.reset_modes,
+    "?h": Page.set_private_modes,
+    "?l": Page.reset_private_modes,
+    "r": Page.set_margins,
+    "s": Page.save_cursor,
+    "u": Page.restore_cursor,
+    "!p": Page.soft_reset,
 }
 
-_ESCAPES: dict[str, Callable[[Canvas], None]] = {
-    "7": Canvas.save_cursor,
-    "8": Canvas.restore_cursor,
-    "D": Canvas.index,
-    "E": Canvas.next_line,
-    "H": Canvas.set_tab,
-    "M": Canvas.reverse_index,
-    "c": Canvas.reset,
-    "#8": Canvas.fill,
+_ESCAPES: dict[str, Callable[[Page], None]] = {
+    "7": Page.save_cursor,
+    "8": Page.restore_cursor,
+    "D": Page.index,
+    "E": Page.next_line,
+    "H": Page.set_tab,
+    "M": Page.reverse_index,
+    "c": Page.reset,
+    "#8": Page.fill,
 }
 
 
 class Terminal:
     def __init__(self, rows: int, columns: int) -> None:
-        self._canvas = Canvas(rows, columns)
+        self._page = Page(rows, columns)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held_back = ""  # an escape sequence whose end has not come
-        self._in_string = False  # its end has not come, and it is too long to be held back
+        # An escape sequence whose end has not come; a string that is too long to be held back is passed over.
+        self._held_back = ""
+        self._in_string = False
 
     def feed(self, data: bytes) -> None:
         text = self._held_back + self._decoder.decode(data)
@@ -102,10 +103,10 @@ class Terminal:
             pass
 
     def resize(self, rows: int, columns: int) -> None:
-        self._canvas.resize(rows, columns)
+        self._page.resize(rows, columns)
 
     def screen(self) -> Screen:
-        return self._canvas.screen()
+        return self._page.screen()
 
     def _after_string(self, text: str) -> int:
         if not self._in_string:
@@ -125,16 +126,16 @@ class Terminal:
         return len(text)
 
     def _execute(self, tokens: Iterable[re.Match[str]]) -> bool:
-        """False: pyte raised; the tokens after the one it cannot bear are still there."""
+        """False: pyte raised. The tokens after the one that it refused are still there."""
         try:
             for token in tokens:
                 kind = token.lastgroup
                 if kind == "text":
-                    self._canvas.draw(token[0])
+                    self._page.draw(token[0])
                 elif kind == "csi":
                     self._csi(token["csi"])
                 elif kind == "newlines":
-                    self._canvas.newlines(len(token[0]))
+                    self._page.newlines(len(token[0]))
                 elif kind == "control":
                     self._control(token[0])
                 elif kind == "escape":
@@ -142,38 +143,38 @@ class Terminal:
                 elif kind == "osc":
                     self._osc(token["osc"])
         except _PYTE_FAULTS:
-            self._canvas.keep_inside()
+            self._page.keep_inside()
             return False
         return True
 
     def _control(self, control: str) -> None:
         if control == "\r":
-            self._canvas.to_start()
+            self._page.to_start()
         elif control == "\b":
-            self._canvas.back()
+            self._page.back()
         elif control == "\t":
-            self._canvas.tabs_forward(1)
+            self._page.tabs_forward(1)
         elif control in "\x0e\x0f":
-            self._canvas.shift(control == "\x0e")
+            self._page.shift(control == "\x0e")
 
     def _csi(self, body: str) -> None:
         if body[-1] == "m":
             return  # colours
         kind, numbers = _parsed(body)
         if kind in _MOVES:
-            _MOVES[kind](self._canvas, numbers[0] or 1)
+            _MOVES[kind](self._page, numbers[0] or 1)
         elif kind in _OTHERS:
-            _OTHERS[kind](self._canvas, numbers)
+            _OTHERS[kind](self._page, numbers)
 
     def _escape(self, sequence: str) -> None:
         if sequence in _ESCAPES:
-            _ESCAPES[sequence](self._canvas)
+            _ESCAPES[sequence](self._page)
         elif len(sequence) == 2 and sequence[0] in "()":
-            self._canvas.choose_characters(sequence[0] == ")", sequence[1] == "0")
+            self._page.choose_characters(sequence[0] == ")", sequence[1] == "0")
 
     def _osc(self, body: str) -> None:
         if body.startswith(("0;", "2;")):
-            self._canvas.title = "".join(char for char in body[2 : 2 + LONGEST_TITLE] if char.isprintable())
+            self._page.title = "".join(char for char in body[2 : 2 + LONGEST_TITLE] if char.isprintable())
 
 
 @lru_cache(maxsize=4096)

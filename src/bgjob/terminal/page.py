@@ -5,33 +5,50 @@ scrolling by CSI S and T, no repeats and no line drawing, and its way of drawing
 Colours are not kept.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from bgjob.terminal import cells
 from bgjob.terminal.size import drawable
 
-LONGEST_CELL = 8  # code points: a letter and its accents
-
-# pyte's numbers: a private mode is shifted by five
+# In code points: a letter and its accents.
+LONGEST_CELL = 8
+# pyte's numbers: a private mode is shifted by five.
 _INSERT, _NEWLINE, _APPLICATION_CURSOR, _ORIGIN, _WRAP, _VISIBLE = 4, 20, 1 << 5, 6 << 5, 7 << 5, 25 << 5
 
 
 @dataclass(frozen=True)
 class Screen:
-    lines: list[str]  # without blanks at their ends, and without empty lines at the end
-    cursor_row: int  # from 1
-    cursor_column: int  # from 1
+    lines: list[str]
+    """Without blanks at their ends, and without empty lines at the end."""
+    cursor_row: int
+    cursor_column: int
+    """Both count from 1."""
     title: str
-    is_alternate: bool  # a full-screen program has put its own page over the main one
-    application_cursor: bool  # what the arrow keys send, see keys
+    is_alternate: bool
+    """A full-screen program has put its own page over the main one."""
+    application_cursor: bool
+    """The program has switched the arrow keys to application mode, see keys."""
     hidden_cursor: bool
-    exact: bool = True  # False: what was drawn before the replay began, and not since, is not in it
+    exact: bool = True
+    """False: what was drawn before the replay began, and not since, is missing."""
 
 
-class Canvas:
-    """Costs per byte are bounded by the size of the screen, whatever is drawn."""
+@dataclass(frozen=True)
+class SavedCursor:
+    """What ESC 7 saves."""
+
+    x: int = 0
+    y: int = 0
+    origin: bool = False
+    drawing: tuple[bool, bool] = (False, False)
+    shift: bool = False
+
+
+class Page:
+    """The cost of a byte is bounded by the size of the screen, whatever is drawn."""
 
     def __init__(self, rows: int, columns: int) -> None:
         import pyte
@@ -43,18 +60,19 @@ class Canvas:
         self._other_page: Any = pyte.Screen(columns, rows).buffer
         self._width: Callable[[str], int] = wcwidth
         self._line_drawing: str = VT100_MAP
-        self._cells = _Cells(Char)
+        self._cells = cells.Cells(Char)
         self._is_alternate = False
-        self._drawing, self._shift = [False, False], False  # G0 and G1 draw lines; G1 is in use
-        self._saved, self._main_cursor = _Saved(), (0, 0)  # by ESC 7; by entering the alternate page
+        # Whether G0 and G1 draw lines, and whether G1 is in use.
+        self._drawing, self._shift = [False, False], False
+        self._saved, self._main_cursor = SavedCursor(), (0, 0)
         self.reset()
 
     def resize(self, rows: int, columns: int) -> None:
         """Lines below the cursor go first, then those at the top; nothing is wrapped anew."""
         rows, columns = drawable(rows, columns)
         grid, cursor = self._grid, self._grid.cursor
-        self._resize_page(grid.buffer, cursor.y, rows, columns)
-        self._resize_page(self._other_page, self._main_cursor[1], rows, columns)
+        cells.resize(grid.buffer, cursor.y, grid.lines, rows, columns)
+        cells.resize(self._other_page, self._main_cursor[1], grid.lines, rows, columns)
         cursor.y = min(cursor.y, rows - 1)
         cursor.x = min(cursor.x, columns - 1)
         grid.tabstops = {stop for stop in grid.tabstops if stop < columns}
@@ -63,7 +81,7 @@ class Canvas:
 
     def screen(self) -> Screen:
         grid = self._grid
-        lines = [self._line(y) for y in range(grid.lines)]
+        lines = [self._text(y) for y in range(grid.lines)]
         while lines and not lines[-1]:
             lines.pop()
         return Screen(
@@ -75,6 +93,10 @@ class Canvas:
             application_cursor=_APPLICATION_CURSOR in grid.mode,
             hidden_cursor=_VISIBLE not in grid.mode,
         )
+
+    def _text(self, y: int) -> str:
+        page = self._grid.buffer
+        return cells.text_of(page[y], self._grid.columns, self._width) if y in page else ""
 
     # Drawing
 
@@ -89,13 +111,11 @@ class Canvas:
             if width == 1:
                 self._draw_narrow("".join(run))
             elif width == 2:
-                self._draw_each(self._draw_wide, run)
+                for char in run:
+                    self._draw_wide(char)
             elif width == 0:
-                self._draw_each(self._combine, run)
-
-    def _draw_each(self, draw: Callable[[str], None], run: Iterable[str]) -> None:
-        for char in run:
-            draw(char)
+                for mark in run:
+                    self._combine(mark)
 
     def _draw_narrow(self, text: str) -> None:
         grid, cursor = self._grid, self._grid.cursor
@@ -157,25 +177,7 @@ class Canvas:
     def keep_inside(self) -> None:
         """After pyte has failed in the middle of something."""
         cursor, grid = self._grid.cursor, self._grid
-        cursor.x, cursor.y = _within(cursor.x, grid.columns), _within(cursor.y, grid.lines)
-
-    def _line(self, y: int) -> str:
-        """A half of a wide character whose other half was overwritten is a blank."""
-        if y not in self._grid.buffer:
-            return ""
-        line = self._grid.buffer[y]
-        cells = [line[x].data for x in range(self._grid.columns)]
-        text = "".join(cells)
-        if len(text) < len(cells) or not text.isascii():
-            for x, cell in enumerate(cells):
-                before, after = cells[x - 1] if x else " ", cells[x + 1] if x + 1 < len(cells) else " "
-                if (cell and after and self._is_wide(cell)) or (not cell and not self._is_wide(before)):
-                    cells[x] = " "
-            text = "".join(cells)
-        return text.rstrip()
-
-    def _is_wide(self, cell: str) -> bool:
-        return cell != "" and self._width(cell[0]) == 2
+        cursor.x, cursor.y = max(0, min(cursor.x, grid.columns - 1)), max(0, min(cursor.y, grid.lines - 1))
 
     # Moving
 
@@ -242,7 +244,9 @@ class Canvas:
     def save_cursor(self, _numbers: Sequence[int] = ()) -> None:
         cursor = self._grid.cursor
         origin = _ORIGIN in self._grid.mode
-        self._saved = _Saved(cursor.x, cursor.y, origin, (self._drawing[0], self._drawing[1]), self._shift)
+        self._saved = SavedCursor(
+            cursor.x, cursor.y, origin, (self._drawing[0], self._drawing[1]), self._shift
+        )
 
     def restore_cursor(self, _numbers: Sequence[int] = ()) -> None:
         grid, saved = self._grid, self._saved
@@ -292,14 +296,7 @@ class Canvas:
             cursor.x = 0
 
     def _scroll(self, top: int, count: int) -> None:
-        """The lines from here to the bottom margin move up, or down by a negative count."""
-        rows = range(top, self._margins()[1] + 1)
-        page = self._grid.buffer
-        lines = list(map(page.__getitem__, rows))
-        cut = min(count, len(rows)) if count > 0 else max(0, len(rows) + count)
-        for line in lines[:cut] if count > 0 else lines[cut:]:
-            line.clear()
-        page.update(zip(rows, lines[cut:] + lines[:cut], strict=True))
+        cells.scroll(self._grid.buffer, top, self._margins()[1], count)
 
     # Erasing, inserting
 
@@ -325,21 +322,17 @@ class Canvas:
         self._blank(self._grid.cursor.x, self._grid.cursor.x + count - 1)
 
     def _blank(self, first: int, last: int) -> None:
-        line = self._grid.buffer[self._grid.cursor.y]
-        for x in [x for x in line if first <= x <= last]:
-            del line[x]
+        cells.blank(self._line(), first, last)
 
     def insert_cells(self, count: int) -> None:
-        line, at, columns = self._grid.buffer[self._grid.cursor.y], self._grid.cursor.x, self._grid.columns
-        moved = {x + count: cell for x, cell in line.items() if at <= x < columns - count}
-        self._blank(at, columns)
-        line.update(moved)
+        cells.insert(self._line(), self._grid.cursor.x, count, self._grid.columns)
 
     def delete_cells(self, count: int) -> None:
-        line, at = self._grid.buffer[self._grid.cursor.y], self._grid.cursor.x
-        moved = {x - count: cell for x, cell in line.items() if x >= at + count}
-        self._blank(at, self._grid.columns)
-        line.update(moved)
+        cells.delete(self._line(), self._grid.cursor.x, count, self._grid.columns)
+
+    def _line(self) -> cells.Line:
+        line: cells.Line = self._grid.buffer[self._grid.cursor.y]
+        return line
 
     def fill(self) -> None:
         grid = self._grid
@@ -404,40 +397,4 @@ class Canvas:
         self._grid.margins = None
         self._grid.mode = {_WRAP, _VISIBLE}
         self._drawing, self._shift = [False, False], False
-        self._saved = _Saved()
-
-    def _resize_page(self, page: Any, cursor_y: int, rows: int, columns: int) -> None:
-        surplus = self._grid.lines - rows
-        from_top = max(0, surplus - (self._grid.lines - 1 - cursor_y))
-        for y in sorted(page):
-            line = page.pop(y)
-            if 0 <= y - from_top < rows:
-                page[y - from_top] = line
-                for x in [x for x in line if x >= columns]:
-                    del line[x]
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """What ESC 7 keeps."""
-
-    x: int = 0
-    y: int = 0
-    origin: bool = False
-    drawing: tuple[bool, bool] = (False, False)
-    shift: bool = False
-
-
-class _Cells(dict[str, Any]):
-    """pyte's cell for a character, made once."""
-
-    def __init__(self, make: Callable[[str], Any]) -> None:
-        self._make = make
-
-    def __missing__(self, char: str) -> Any:
-        cell = self[char] = self._make(char)
-        return cell
-
-
-def _within(position: int, size: int) -> int:
-    return max(0, min(position, size - 1))
+        self._saved = SavedCursor()

@@ -23,7 +23,8 @@ from bgjob.core.job import JOB_ID, Event, Job, Queued, Running
 from bgjob.home import event_log, home_dir, jobdir, watch_registry
 from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime
-from bgjob.output.log_reader import LogReader, Rotated
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_segments import Rotated
 from bgjob.output.log_watch import LogWatch
 from bgjob.store.index import ABANDONED_S
 from bgjob.store.reconcile import Reconciler
