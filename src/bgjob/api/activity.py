@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bgjob.system.processes import LINUX, pss_bytes, read_if_there
+from bgjob.system.processes import LINUX, link_target, pss_bytes, read_if_there
 
 MemoryKind = Literal["pss", "rss"]
 
@@ -198,29 +198,22 @@ def _sockets(pid: int) -> set[int] | None:
         return set()  # gone: it holds nothing
     except OSError:
         return None
-    targets = (_link(f"{directory}/{name}") for name in names)
+    targets = (link_target(f"{directory}/{name}") for name in names)
     return {int(target[8:-1]) for target in targets if target.startswith("socket:[")}
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""  # closed meanwhile
 
 
 def _by_network(pids: Iterable[int]) -> Iterable[list[int]]:
     """Processes that see the same ports, together."""
     networks: dict[str, list[int]] = {}
     for pid in pids:
-        networks.setdefault(_link(f"/proc/{pid}/ns/net"), []).append(pid)
+        networks.setdefault(link_target(f"/proc/{pid}/ns/net"), []).append(pid)
     return networks.values()
 
 
 def _listeners(member: int | Literal["self"]) -> Iterator[tuple[int, int, str]]:
     """inode, port and address of the listening sockets in the network that this process is in."""
     families = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))
-    if _link(f"/proc/{member}/ns/net") == _link("/proc/self/ns/net"):
+    if link_target(f"/proc/{member}/ns/net") == link_target("/proc/self/ns/net"):
         with contextlib.suppress(OSError):  # a kernel without it
             return iter([found for _, family in families for found in _ask_for_listeners(family)])
     return (found for name, family in families for found in _read_listeners(member, name, family))

@@ -103,7 +103,9 @@ class Finder:
         self._whose, self._directories = whose, (directory, directory + REMOVED)
 
     def is_shim(self, pid: int) -> bool:
-        return processes.name_of(pid) == SHIM and _link(f"/proc/{pid}/cwd") in self._directories
+        return (
+            processes.name_of(pid) == SHIM and processes.link_target(f"/proc/{pid}/cwd") in self._directories
+        )
 
     def all(self) -> set[int]:
         """A guard without a shim may have all of it in its post still: then the job's processes are its children."""
@@ -134,10 +136,3 @@ def _listed(directory: str) -> list[str]:
         return os.listdir(directory)
     except OSError:
         return []  # gone, or another user's
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""

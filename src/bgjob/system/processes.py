@@ -100,6 +100,14 @@ def read_if_there(path: str) -> bytes | None:
         return None  # the process is gone, or somebody else's
 
 
+def link_target(path: str) -> str:
+    """Empty if the link is gone or another user's."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
 def descendants(root: int, visit: Callable[[int], None] | None = None) -> list[int]:
     """All live and dead-but-unreaped processes below `root`, parents before children. Each is visited before its
     children are looked up: one that is stopped by that has no others any more."""
