@@ -30,7 +30,7 @@ def broken_rule(command: str, allowed: Sequence[WholePattern]) -> str | None:
     if problem := _not_a_command(command):
         return problem
     reading = Reading(command)
-    return _destruction(reading) or (_stowaway(reading, allowed) if allowed else None)
+    return _destruction(reading) or (_unlisted_part(reading, allowed) if allowed else None)
 
 
 def _not_a_command(text: str) -> str | None:
@@ -188,12 +188,12 @@ _LANGUAGE = _names(
 )
 _EVALUATING = _names("test [ printf wait exit return break continue shift ulimit")
 _NAME = re.compile(r"\[|[\w./+:@,][\w./+:@,-]*")
-_BLIND = "and the allow-list (MCP_BG_ALLOWED_COMMANDS) cannot see what would run"
+_UNSEEN = "and the allow-list (MCP_BG_ALLOWED_COMMANDS) cannot see what would run"
 
 
-def _stowaway(reading: Reading, allowed: Sequence[WholePattern]) -> str | None:
+def _unlisted_part(reading: Reading, allowed: Sequence[WholePattern]) -> str | None:
     if reading.doubt:
-        return f"it contains {reading.doubt}, {_BLIND}. Write plain commands, joined by ; && || | or &"
+        return f"it contains {reading.doubt}, {_UNSEEN}. Write plain commands, joined by ; && || | or &"
     problems = (_unlisted(reading.source(command), command.words, allowed) for command in reading.commands)
     return next(filter(None, problems), None)
 
@@ -201,9 +201,9 @@ def _stowaway(reading: Reading, allowed: Sequence[WholePattern]) -> str | None:
 def _unlisted(text: str, words: list[str], allowed: Sequence[WholePattern]) -> str | None:
     name = words[0]
     if not (_NAME.fullmatch(name) and text.startswith(name)):
-        return f"{_shown(text)} does not begin with the plain name of a program, {_BLIND}"
+        return f"{_shown(text)} does not begin with the plain name of a program, {_UNSEEN}"
     if name in _LANGUAGE:
-        return f"{name} is a statement of the shell, {_BLIND}"
+        return f"{name} is a statement of the shell, {_UNSEEN}"
     if name in _EVALUATING and (
         set("[$*?{") & set(text[1:]) or any(re.match("-[vp]", word) for word in words)
     ):

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-# The kinds of token: one whose name has an article is a doubt, an allow-list cannot see through it.
 _DOLLAR = r"""
     (?P<parameter> \$ (?: [A-Za-z_][A-Za-z_0-9]*+ | \{[A-Za-z_][A-Za-z_0-9]*+\} | [0-9?$!\#@*-] ) (?!\[) )
-  | (?P<an_arithmetic_expansion> \$\(\( [^()]*+ \)\) )
-  | (?P<a_substitution> \$\( | ` )
+  | (?P<arithmetic_expansion> \$\(\( [^()]*+ \)\) )
+  | (?P<substitution> \$\( | ` )
 """
 _CODE = re.compile(
     rf"""
@@ -21,19 +20,19 @@ _CODE = re.compile(
   | {_DOLLAR}
   | (?P<single> '[^']*+' )
   | (?P<quote> " )
-  | (?P<a_line_continuation> \\ (?: \n | \Z ) )
+  | (?P<line_continuation> \\ (?: \n | \Z ) )
   | (?P<escape> \\. )
   | (?P<harmless> (?: >&[12] | >>?[ \t]*+/dev/null ) (?= [ \t\n;&|] | \Z ) )
-  | (?P<a_process_substitution> [<>]\( )
-  | (?P<a_redirection> <<<|<<-?|<[>&]?|&?>[>|&]? )
+  | (?P<process_substitution> [<>]\( )
+  | (?P<redirection> <<<|<<-?|<[>&]?|&?>[>|&]? )
   | (?P<separator> [;&|]++ | \n )
-  | (?P<a_function> \([ \t]*+\) )
-  | (?P<a_parenthesis> [()] )
+  | (?P<function> \([ \t]*+\) )
+  | (?P<parenthesis> [()] )
   | (?P<hash> \# )
-  | (?P<an_ansi_string> \$'(?: [^'\\] | \\. )*+' )
-  | (?P<an_expansion> \$ )
-  | (?P<an_unclosed_quote> '.*+ )
-  | (?P<a_control_character> . )
+  | (?P<ansi_string> \$'(?: [^'\\] | \\. )*+' )
+  | (?P<expansion> \$ )
+  | (?P<unclosed_quote> '.*+ )
+  | (?P<control_character> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -42,22 +41,37 @@ _QUOTED = re.compile(
     (?P<plain> [^"\\$`]++ | \$(?=["\s]) | \\(?![$`"\\\n]) )
   | {_DOLLAR}
   | (?P<quote> " )
-  | (?P<a_line_continuation> \\\n )
+  | (?P<line_continuation> \\\n )
   | (?P<escape> \\. )
-  | (?P<an_expansion> \$ )
+  | (?P<expansion> \$ )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_UNKNOWN = "\0"  # in a word: what only the shell will know
+# The tokens through which an allow-list cannot see what would run, and what each is called in an answer.
+_DOUBTS = {
+    "arithmetic_expansion": "an arithmetic expansion",
+    "substitution": "a substitution",
+    "line_continuation": "a line continuation",
+    "process_substitution": "a process substitution",
+    "redirection": "a redirection",
+    "function": "a function",
+    "parenthesis": "a parenthesis",
+    "ansi_string": "an ansi string",
+    "expansion": "an expansion",
+    "unclosed_quote": "an unclosed quote",
+    "control_character": "a control character",
+}
+# Stands in a word for what only the shell will know.
+_UNKNOWN = "\0"
 _PIECES: dict[str, Callable[[str], str]] = {
     "plain": lambda token: token,
     "single": lambda token: token[1:-1],
     "escape": lambda token: token[1:],
     "parameter": lambda token: "$" + token.strip("${}"),
-    "an_ansi_string": lambda token: token[2:-1],
-    "a_control_character": lambda token: token,
-    "an_arithmetic_expansion": lambda _: _UNKNOWN,
-    "an_expansion": lambda _: _UNKNOWN,
+    "ansi_string": lambda token: token[2:-1],
+    "control_character": lambda token: token,
+    "arithmetic_expansion": lambda _: _UNKNOWN,
+    "expansion": lambda _: _UNKNOWN,
 }
 
 
@@ -82,7 +96,8 @@ class Reading:
         self._redirection = ""
         self._heredocs: deque[tuple[str, str]] = deque()
         self._in_quotes = False
-        self._outside: list[str] = []  # what closes each level, with a quote where quotes go on behind it
+        # What closes each level of nesting, and a quote where the text around that level is quoted.
+        self._outside: list[str] = []
         while self._at < len(text):
             self._read_token()
         self._end_command("")
@@ -99,8 +114,8 @@ class Reading:
         found = (_QUOTED if self._in_quotes else _CODE).match(self.text, self._at)
         assert found, "the last alternative takes whatever the others leave"
         kind, token, self._at = found.lastgroup or "", found[0], found.end()
-        if self.doubt is None and kind.startswith(("a_", "an_")):
-            self.doubt = f"{kind.replace('_', ' ')} ({token[:9]!r})"
+        if kind in _DOUBTS:
+            self._doubt(f"{_DOUBTS[kind]} ({token[:9]!r})")
         if piece := _PIECES.get(kind):
             self._add(piece(token))
         else:
@@ -116,17 +131,17 @@ class Reading:
             case "quote":
                 self._add("")
                 self._in_quotes = not self._in_quotes
-            case "a_substitution" | "a_process_substitution" | "a_parenthesis":
+            case "substitution" | "process_substitution" | "parenthesis":
                 self._nest(token)
-            case "harmless" | "a_redirection":
+            case "harmless" | "redirection":
                 self._redirect(kind, token)
-            case "a_function":
+            case "function":
                 self._end_word()
                 self._define()
             case "hash":
                 self._comment_or_word(token)
             case _:
-                pass  # nothing is left of a line continuation and of an unclosed quote
+                pass  # a line continuation and an unclosed quote leave nothing
 
     def _add(self, piece: str) -> None:
         if self._word is None:
@@ -166,7 +181,7 @@ class Reading:
             self._in_quotes = self._outside.pop().endswith('"')
             self._add(_UNKNOWN)
         elif token == ")":
-            self._forget_command()  # it is a pattern of `case`
+            self._forget_command()  # a pattern of `case`
         else:
             if token != "(":
                 self._add(_UNKNOWN)
@@ -180,7 +195,7 @@ class Reading:
         elif self._word and kind == "harmless":
             self._doubt("a redirection without a space in front")  # `{PATH}>&1` sets PATH
         self._end_word()
-        self._redirection = token if kind == "a_redirection" else ""
+        self._redirection = token if kind == "redirection" else ""
 
     def _comment_or_word(self, token: str) -> None:
         if self._word is not None:
