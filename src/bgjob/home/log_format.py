@@ -23,6 +23,8 @@ RUN = Struct("<QQ")  # absolute offset; microseconds since the epoch << 8 | stre
 RUN_RESOLUTION_US = 10_000
 RUNS_SUFFIX = ".runs"
 PIECE = Struct("<QQQ")  # absolute offset; the second number of its run; how many bytes follow
+# How much of an unfinished last line is read as a prompt.
+PROMPT_BYTES = 500
 KEPT_SUFFIXES = {STDOUT: ".stdout", STDERR: ".stderr"}
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 
 from bgjob.home import jobdir
 from bgjob.home.home_dir import is_ours_alone
 from bgjob.home.layout import JOBS, is_directory
 from bgjob.home.locks import open_locked, try_lock
+from bgjob.system import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +35,8 @@ QUEUE, DISPATCHER, WAKE = "queue", "drainer", "kick"
 MOST_PRIORITY = 1000
 ORDER_DIGITS, ID_CHARACTERS = 4, 36
 LOCK_TRIES = 10
-SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def now_s() -> float:
-    """By a clock that nobody sets and that goes on while the machine sleeps."""
-    return time.clock_gettime(SINCE_BOOT)
+# The clock of `not_before`.
+now_s = processes.since_boot_s
 
 
 # -- entries ------------------------------------------------------------------------------------------

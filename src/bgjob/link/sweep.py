@@ -55,7 +55,7 @@ def _members(job_id: str, first: Known | None) -> dict[int, int]:
 
 def _is_it(seen: Seen, known: Known) -> bool:
     """Its pid is not somebody else's by now: that one would have been started later."""
-    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - seen.start_ticks / TICKS_PER_S
+    age_s = processes.since_boot_s() - seen.start_ticks / TICKS_PER_S
     return abs(time.time() - age_s - known.started_at) < START_TAKES_S
 
 

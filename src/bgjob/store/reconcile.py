@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from bgjob.core.errors import JobNotFound
 from bgjob.core.job import Ended, Running, cause_word, exit_code, limit_word, reason, signal_number
+from bgjob.core.values import DAY_S
 from bgjob.home import event_log
 from bgjob.home.event_log import Cursor
 from bgjob.home.layout import is_directory
@@ -24,7 +25,8 @@ OPENING = frozenset({"queued", "started", "restarting"})
 LOCK = "lock"  # in the directory of events: of several that find an end untold, one tells it
 TRIES, TRY_AGAIN_S = 20, 0.005
 LOOKED_AT, LOOK_S = 100, 0.01  # of many jobs so many at least, and more while it takes no longer
-FORGOTTEN_S = 86_400.0  # an end so long ago that no event speaks of is told no more
+# An end that is older, and has no event, gets none.
+FORGOTTEN_S = DAY_S
 
 
 class Reconciler:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Lost, Running, Spec
+from bgjob.core.values import DAY_S
 from bgjob.home import jobdir
 from bgjob.home.jobdir import LOG, SPEC
 from bgjob.home.layout import DRAFTS, TRASH
@@ -24,9 +25,8 @@ from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime, stamp
 from bgjob.store.index import ABANDONED_S, made_at
 from bgjob.store.store import Store, remove_tree
+from bgjob.system import processes
 
-DAY_S = 86400.0
-SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 STEADY_S = 3600.0
 
 
@@ -62,7 +62,7 @@ def _private(path: str, flags: int) -> int:
 def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> float:
     """When the clock last leapt between two cleanings, by so much that it would throw jobs away; 0: never."""
     clock, leapt = f"{home}/clock", f"{home}/leapt"
-    booted_at = now - time.clock_gettime(SINCE_BOOT)
+    booted_at = now - processes.since_boot_s()
     # a clock that was set has another idea of when that was; so has another boot: then nobody knows
     is_steady = abs(booted_at - mtime(clock)) < STEADY_S
     if unseen_s < -DAY_S or (not is_steady and unseen_s > max(keep_days, 1.0) * DAY_S):

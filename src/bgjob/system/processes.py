@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ SIGCHLD, SIGCONT = int(signal.SIGCHLD), int(signal.SIGCONT)
 SHIM, GUARD = "bgjob-shim", "bgjob-guard"
 JOB_ID_VARIABLE = "BGJOB_ID"
 MOST_LOOKS = 100
+SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LINKS_OF_A_DIRECTORY = 2  # and one for each that is in it
 SURELY_WHOLE_BYTES = 2048
 
@@ -75,6 +77,11 @@ def boot_id() -> str | None:
     """Changes with every boot; None where the system has none."""
     known = read_if_there("/proc/sys/kernel/random/boot_id")
     return known.decode().strip() if known else None
+
+
+def since_boot_s() -> float:
+    """By a clock that cannot be set, and that goes on while the machine sleeps."""
+    return time.clock_gettime(SINCE_BOOT)
 
 
 def is_this_boot(known: object) -> bool:

@@ -25,10 +25,10 @@ from bgjob.store import event_reader
 from bgjob.store.record_schema import Malformed, environment_of
 from bgjob.store.store import Store
 from bgjob.system import processes
+from bgjob.system.inotify import LOOK_EVERY_S
 
 POSITION, COMPLAINT = "on_event.json", "on_event.err"
 TIMEOUT_S = 10.0
-LOOK_EVERY_S = 0.1  # on a system that does not tell by itself
 COMPLAINT_BYTES = 4000
 
 
