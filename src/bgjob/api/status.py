@@ -15,14 +15,13 @@ from bgjob.core import options
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home import queue_dir, watch_registry
-from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
 from bgjob.link.control import Line, NoShim
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import unfinished_line
 from bgjob.system import processes, stdin_wait
 
 SHIM_PATIENCE_S = 2.0
-PROMPT_BYTES = 500
 SHORT_COMMAND_CHARACTERS = 500
 LISTED_BYTES = 150  # of a job in a list, beside its name and command
 LAST_WORDS_BYTES = 4000

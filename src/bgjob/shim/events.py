@@ -6,6 +6,7 @@ import time
 
 from bgjob.home import event_log
 from bgjob.home.layout import HOME
+from bgjob.home.log_format import PROMPT_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ EVENTS = f"{HOME}/{event_log.EVENTS}"
 STARTED = b'{"at": %a, "kind": "started", "job_id": "%b", "pid": %d}'
 OF_AN_END = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 QUIET_S, LONGEST_LOOK_S = 1.0, 60.0
-PROMPT_BYTES = 300
 
 
 def tell_started(spec: Record, pid: int) -> None:
