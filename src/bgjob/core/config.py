@@ -1,8 +1,8 @@
 """The settings: one table feeds the code, the docs and the tests.
 
-A value we do not accept is an error that names it. An unknown MCP_BG_ name is told and passed over: it may be of a
-newer version, which must not stop an older server; but what reads almost as the allow-list is an error too, for
-without one everything may run. An empty value counts as unset, as in the reference.
+A value that is not accepted is an error that names the variable. An unknown MCP_BG_ name is reported and ignored: a
+newer version may know it, and an older server must still start. A name that is almost that of the allow-list is an
+error, because without an allow-list everything may run. An empty value counts as unset, as in the reference.
 """
 
 import re
@@ -65,7 +65,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     for variable in _unknown(environ):
         _check_no_allow_list(variable, environ[variable])
     values = {row.field: _value(row, environ.get(row.variable) or row.default) for row in SETTINGS}
-    return Settings(**values)  # type: ignore[arg-type]  # a test holds the table to the fields
+    return Settings(**values)  # type: ignore[arg-type]  # a test compares the table and the fields
 
 
 def unknown_settings(environ: Mapping[str, str]) -> list[str]:
@@ -127,7 +127,7 @@ def _advice(variable: str) -> str:
 
 
 def _closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
-    from difflib import get_close_matches  # only a typo pays for it
+    from difflib import get_close_matches  # here: only a typo needs it
 
     names = [name.removeprefix(PREFIX) for name in known]
     close = get_close_matches(variable.removeprefix(PREFIX), names, n=1, cutoff=alike)
@@ -191,7 +191,7 @@ _ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 
 
 def _check_braces(piece: str) -> None:
-    """RE2 takes the `a{1` that a split `a{1,2}` leaves for plain text; the author did not mean that."""
+    """A split `a{1,2}` leaves `a{1`, which RE2 takes for plain text: the author did not mean that."""
     outside = _ESCAPE_OR_CLASS.sub("", piece)
     if outside.count("{") != outside.count("}"):
         raise InvalidArgument(
@@ -238,7 +238,7 @@ SETTINGS = (
         "300",
         positive(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
-        "how often ended jobs are cleaned up, by whoever starts a job",
+        "how often ended jobs are cleaned up, by a process that starts a job",
     ),
     Setting(
         "MCP_BG_WORKING_DIR",
@@ -271,7 +271,7 @@ SETTINGS = (
         "7",
         number(0, 100_000),
         "days, from 0 to 100000",
-        "how long a job of this server is kept once it has ended, whoever cleans up",
+        "how long a job of this server is kept once it has ended, whichever process cleans up",
     ),
     Setting(
         "MCP_BG_KEEP_JOBS",
@@ -296,7 +296,7 @@ SETTINGS = (
         _pairs,
         "name=value with commas between, e.g. `memory=4GB,processes=500`; the names are those of the limits of "
         "execute_command",
-        "the limits of a job that is not given others",
+        "default limits of jobs that set none",
     ),
     Setting(
         "MCP_BG_GROUPS",
@@ -312,8 +312,8 @@ SETTINGS = (
         "none",
         or_none(size(MIB, 1024 * TIB)),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
-        "how much room all jobs together may take on disk when this server starts one: the oldest ended ones go first, "
-        "however long they were to be kept; where running ones alone take more, none is started",
+        "how much room all jobs together may take on disk when this server starts one: the oldest ended jobs are "
+        "removed first, however long they were to be kept; if running jobs alone exceed it, new jobs are refused",
     ),
     Setting(
         "MCP_BG_NEWS",

@@ -3,20 +3,20 @@
     BgjobError
     ├── InvalidCommand      the command is empty, malformed or refused by the policy
     ├── InvalidArgument     another argument is not acceptable
-    ├── WorkingDirectoryGone  where we are was deleted, and the job was to run there
+    ├── WorkingDirectoryGone  our working directory was deleted, and the job was to run there
     ├── CannotStart         the machine has no room for another job: disk, memory, processes
     ├── JobLimitReached     no free slot
-    ├── StoreFull           the running jobs alone take more room than the store may have
+    ├── StoreFull           the running jobs alone exceed the size of the store
     ├── JobNotFound         no such job
     ├── AlreadyRunning      a job of this name runs, and the caller did not want a second
     ├── NotRunning          the job has ended and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
     ├── NotSteerable        the job's shim does not answer
-    ├── NotAllowed          the job is not one that this server's allow-list lets it type into
+    ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
     └── BadSetting          an environment variable has a value we do not accept
 
-A message says what was wrong and what to do next, in the words of the tools. The latter is also kept apart, as
+A message says what was wrong, and what to do next in the words of the tools. What to do next is also an attribute,
 `advice`: a face whose users know other words gives its own.
 """
 
@@ -35,7 +35,7 @@ class InvalidCommand(BgjobError):
 
 
 class InvalidArgument(BgjobError):
-    """`argument`: its name, where the message begins with it."""
+    """`argument` is its name, if the message begins with the name."""
 
     def __init__(self, what: str, advice: str = "", *, argument: str = "") -> None:
         super().__init__(argument + what, advice)
@@ -129,5 +129,5 @@ class BadSetting(BgjobError):
 
 
 def _short(text: str, limit: int = 100) -> str:
-    """An id or value as it may be shown: whole when sane, never kilobytes of it."""
+    """An id or value as a message shows it, never kilobytes."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -16,7 +16,7 @@ LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silenc
 
 
 Event = dict[str, Any]
-"""As the log has it: at, kind, job_id, and what else there is to say of its kind."""
+"""As the log has it: at, kind, job_id, and the details of its kind."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,28 @@ class Spec:
     restricted: bool = False
     """A server with an allow-list started it: its pagers and editors run no commands."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """memory_bytes, cpu_s, processes, open_files, file_bytes, silence_s: those that were given."""
+    """memory_bytes, cpu_s, processes, open_files, file_bytes, silence_s: those that are set."""
     on_output_limit: Literal["drop_oldest", "stop"] = "drop_oldest"
     watch: Sequence[str] = ()
     restart: Mapping[str, Any] = field(default_factory=dict)
-    """policy (on-failure or always), max, backoff_s; empty: it runs once."""
+    """policy (on-failure or always), max, backoff_s; empty: the job runs once."""
     queue: Mapping[str, Any] = field(default_factory=dict)
-    """after (ids), after_policy, not_before, max_jobs, group_slots; empty: it was not to wait for anything."""
+    """after (ids), after_policy, not_before, max_jobs, group_slots; empty: the job did not ask for the queue."""
     group: str | None = None
     on_event: str | None = None
-    """A shell command that is run for each of its events."""
+    """A shell command that is run for each event of the job."""
     keep_days: float | None = None
     keep_jobs: int | None = None
-    """How long its starter promised to keep it once it has ended, and among how many. None: it promised nothing."""
+    """How long the starter promised to keep the ended job, and among how many. None: no promise."""
 
 
 class UnreadableSpec(Spec):
-    """It stands for one that we cannot read: its command says why, its time is that of the directory."""
+    """Stands for a spec that cannot be read: `command` says why, `created_at` is the time of the directory."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The live part of a job: who it is in the process table, and when that began."""
+    """The live part of a job: its processes, and when it was started."""
 
     pid: int
     shim_pid: int
@@ -68,51 +68,51 @@ class Run:
 
 @dataclass(frozen=True)
 class PastRun:
-    """One that was followed by another, under the job's restart policy."""
+    """A run that was followed by another, under the job's restart policy."""
 
     ended_at: float
     duration_s: float
     code: int | None
     signal: int | None
     limit: LimitWord | None
-    """By which it was ended."""
+    """The limit that ended it."""
     log_from: int
     log_to: int
-    """Its output: from this byte of the log to that."""
+    """Where its output begins and ends in the log."""
 
 
 @dataclass(frozen=True)
 class PastRuns:
-    """Of a job that may be run again."""
+    """The runs before the present one, of a job with a restart policy."""
 
     restarts: int
     runs: Sequence[PastRun]
-    """The last of them."""
+    """The newest of them."""
     pauses: bool
-    """It is between two runs."""
+    """The job is between two runs."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """Somebody holds the lock. `run` is None in the instant before the child is exec'd."""
+    """A shim or guard holds the lock. `run` is None in the instant before the child is exec'd."""
 
     run: Run | None
 
 
 @dataclass(frozen=True)
 class Queued(Running):
-    """Not started yet: it waits for a slot, for other jobs or for a moment. Nobody holds it."""
+    """Not started yet: the job waits for a slot, for other jobs or for a time. Its lock is free."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The shim saw the end and wrote it down."""
+    """The shim saw the end and recorded it."""
 
     ended_at: float
     duration_s: float
     stdout_bytes: int
     stderr_bytes: int
-    """What it had printed when it ended; processes it left behind may have added to it."""
+    """Printed by the end of the job; processes that it left behind may have added to it."""
 
     @property
     def output_bytes(self) -> int:
@@ -133,7 +133,7 @@ class Signaled(Ended):
 
 @dataclass(frozen=True)
 class Killed(Ended):
-    """By us, because somebody asked: whatever its exit code says."""
+    """By us, because a caller asked: whatever the exit code says."""
 
     code: int | None
     signal: int | None
@@ -149,13 +149,13 @@ class TimedOut(Ended):
 
 @dataclass(frozen=True)
 class OverLimit(Ended):
-    """By us or by the kernel, because it used more than it was allowed to."""
+    """By us or by the kernel, because the job exceeded a limit."""
 
     limit: LimitWord
     code: int | None
     signal: int | None
     peak_memory_bytes: int | None = None
-    """The most that its processes took together, as far as somebody looked."""
+    """The most that all its processes took together, if that was measured."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Lost:
 
 
 class Unreadable(Lost):
-    """It has ended, and how is written down in words that we do not know. A newer version may."""
+    """The job has ended, and its outcome cannot be read by this version. A newer version may read it."""
 
 
 End = Exited | Signaled | Killed | TimedOut | OverLimit | NeverStarted
@@ -190,12 +190,12 @@ class Job:
 
     @property
     def is_understood(self) -> bool:
-        """False: it has a record that we cannot read, but others may. Not ours to throw away for being one too many."""
+        """False: it has a record that a newer version may read. We do not remove it for being one too many."""
         return not isinstance(self.spec, UnreadableSpec) and not isinstance(self.state, Unreadable)
 
 
 def status_word(state: State) -> StatusWord:
-    """The contract's word. Anything finer is in the state itself."""
+    """The word of the contract. Anything finer is in the state itself."""
     match state:
         case Running():
             return "running"
@@ -263,5 +263,5 @@ def reason(state: State) -> str | None:
 def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # the real-time ones between SIGRTMIN and SIGRTMAX
+    except ValueError:  # a real-time signal between SIGRTMIN and SIGRTMAX
         return f"SIG{number}"

@@ -1,6 +1,6 @@
-"""The terms a job runs under, from what a caller or a setting says: limits, restarts, its place in the queue.
+"""The options of a job, as a caller or a setting gives them: limits, restarts, its place in the queue.
 
-One table tells which there are, what each accepts, and under which key of the spec it is kept.
+One table says which options there are, what each accepts, and under which key the spec keeps it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from typing import Any
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.values import KIB, TEN_YEARS_S, TIB, label, number, size, switch, whole, word
 
+# The same as in home/queue_dir, which the shim imports; a test compares the two.
 MOST_PRIORITY = 1000
 DEFAULT_RESTARTS, DEFAULT_BACKOFF_S = 5, 1.0
 
@@ -29,6 +30,7 @@ LIMITS: Mapping[str, tuple[str, Option]] = {
     "open_files": ("open_files", Option("a whole number from 8 to 1000000", whole(8, 1_000_000))),
     "file_size": ("file_bytes", Option(SIZE, size(KIB, 1024 * TIB))),
     "silence_s": ("silence_s", Option("seconds without output, at least 0.1", number(0.1, TEN_YEARS_S))),
+    # Off: the process tree is measured instead, as where no control group can be made.
     "cgroup": ("cgroup", Option("on or off", lambda value: int(switch(value)))),
 }
 OUTPUT: Mapping[str, Option] = {
@@ -48,12 +50,12 @@ QUEUE: Mapping[str, Option] = {
     ),
     "group": Option("a name of letters, digits, - and _, at most 64", label),
 }
-LIMIT_OPTIONS: Mapping[str, Option] = {**{name: term for name, (_, term) in LIMITS.items()}, **OUTPUT}
+LIMIT_OPTIONS: Mapping[str, Option] = {**{name: option for name, (_, option) in LIMITS.items()}, **OUTPUT}
 ALL_OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
 
 
 def checked(options: Mapping[str, object], of: Mapping[str, Option] = ALL_OPTIONS) -> dict[str, Any]:
-    """The values of these terms. What is not given, or null, has none."""
+    """The values of these options. An option that is null has none."""
     return {name: _value(name, value, of) for name, value in options.items() if value is not None}
 
 
@@ -68,13 +70,13 @@ def _value(name: str, value: object, of: Mapping[str, Option]) -> Any:
         ) from None
 
 
-def limits_of(terms: Mapping[str, Any]) -> dict[str, float]:
-    """As the spec keeps them."""
-    return {kept_as: terms[name] for name, (kept_as, _) in LIMITS.items() if name in terms}
+def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """As the spec keeps the limits."""
+    return {kept_as: options[name] for name, (kept_as, _) in LIMITS.items() if name in options}
 
 
 def limits_shown(limits: Mapping[str, float], stops_at_output: int | None) -> dict[str, float | str]:
-    """As the caller gave them, of what the spec keeps."""
+    """As the caller gave the limits, from what the spec keeps."""
     shown: dict[str, float | str] = {
         name: limits[kept_as] for name, (kept_as, _) in LIMITS.items() if kept_as in limits
     }
@@ -83,12 +85,12 @@ def limits_shown(limits: Mapping[str, float], stops_at_output: int | None) -> di
     return shown if stops_at_output is None else {**shown, "output": stops_at_output, "on_output": "stop"}
 
 
-def restart_of(terms: Mapping[str, Any]) -> dict[str, Any]:
-    """As the spec keeps it."""
-    if terms.get("restart", "no") == "no":
+def restart_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """As the spec keeps the restart policy."""
+    if options.get("restart", "no") == "no":
         return {}
     return {
-        "policy": terms["restart"],
-        "max": terms.get("max_restarts", DEFAULT_RESTARTS),
-        "backoff_s": terms.get("backoff_s", DEFAULT_BACKOFF_S),
+        "policy": options["restart"],
+        "max": options.get("max_restarts", DEFAULT_RESTARTS),
+        "backoff_s": options.get("backoff_s", DEFAULT_BACKOFF_S),
     }

@@ -1,10 +1,9 @@
-"""Regular expressions on RE2, or plain text: those that callers send, and those of an allow-list. No pattern costs
-more than time per byte.
+"""Patterns of callers and of the allow-list: regular expressions on RE2, or literal text. The cost is linear.
 
-Python's `re` takes exponential time on some patterns, which makes it a denial of service by argument; RE2 does
+Python's `re` takes exponential time on some patterns, so that a caller could block a server with an argument. RE2 does
 not, and lets other threads run meanwhile. A caller's pattern is matched line by line: `^` and `$` are the ends of a
-line (`$` also stands before the \\r of a \\r\\n, which is what terminals write) and nothing matches a newline, so any
-number of lines can be searched in one call. Bytes that are not UTF-8 match no character, not even `.`.
+line, and nothing matches a newline, so that one call searches any number of lines. `$` also matches before the \\r of a
+\\r\\n, which is what terminals write. Bytes that are not UTF-8 match no character, not even `.`.
 """
 
 import re
@@ -16,10 +15,12 @@ from typing import Any, NoReturn
 from bgjob.core.errors import InvalidArgument
 
 PATTERN_MAX_BYTES = 4096
-RE2_MAX_BYTES = 8 << 20  # of memory, for program and states: less makes harmless patterns slow
+# Memory for program and states: less makes harmless patterns slow.
+RE2_MAX_BYTES = 8 << 20
 SHOWN_CHARACTERS = 60
 END_OF_LINE = r"(?:\r?$)"
-LINES_WITH = rb"(?m)(?:.*(?:%b).*$\C)+"  # \C is the newline: nothing else of RE2 matches one here
+# \C is the newline: nothing else of RE2 matches one here.
+LINES_WITH = rb"(?m)(?:.*(?:%b).*$\C)+"
 
 Buffer = bytes | mmap | memoryview
 Span = tuple[int, int]
@@ -55,9 +56,8 @@ class Pattern:
     __slots__ = ("_find", "_find_run", "_needle")
 
     def __init__(self, find: Find, find_run: Find | None, needle: bytes) -> None:
-        self._find = find
-        self._find_run = find_run  # of lines that all match, from a position on
-        self._needle = needle  # empty if the pattern is more than just these bytes
+        # find_run finds lines that all match, from a position on. needle is empty if the pattern is no plain text.
+        self._find, self._find_run, self._needle = find, find_run, needle
 
     def find(self, data: Buffer, start: int, end: int) -> Span | None:
         """Where the first match between two positions begins and ends. `start` is the beginning of a line,
@@ -76,12 +76,13 @@ class Pattern:
 
     def _count_one_by_one(self, data: bytes, start: int, end: int) -> int:
         find, find_run, newline, count = self._find, self._find_run, data.find, 0
-        last = end - data.endswith(b"\n", start, end)  # behind the last newline there is no line
+        # No line begins after the last newline.
+        last = end - data.endswith(b"\n", start, end)
         while start <= last:
             left, right = find(data, start, last)[0]
             if left < 0:
                 break
-            if find_run and newline(b"\n", start, left) < 0:  # the very next line: it may be one of many
+            if find_run and newline(b"\n", start, left) < 0:
                 run_end = find_run(data, start, end)[0][1]
                 if run_end > start:
                     count += data.count(b"\n", start, run_end)
@@ -113,7 +114,8 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
     import re2  # type: ignore[import-untyped]  # here: most starts do not need it
 
-    engine: Any = re2._re2.RE2  # re2.compile would keep the last 128, and makes three objects per match
+    # Not re2.compile: it keeps the last 128 patterns, and makes three objects per match.
+    engine: Any = re2._re2.RE2
     encoded = _encoded(text)
     options = _options(re2.Options(), ignore_case)
     if literal:
@@ -121,7 +123,8 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
             _refuse(text, "a newline", text.index("\n"), BY_LINE)
         source = engine.QuoteMeta(encoded)
     else:
-        _check(text, engine(encoded, options))  # as it was written: an error speaks of that
+        # As the caller wrote it: an error quotes that.
+        _check(text, engine(encoded, options))
         source = _by_line(text).encode()
     one, run = engine(b"(?m)" + source, options), engine(LINES_WITH % source, options)
     _check(text, one)
@@ -147,8 +150,10 @@ def compile_whole(text: str) -> WholePattern:
 
 
 def compile_any(texts: Sequence[str]) -> Pattern | None:
-    """Where one of these valid patterns matches first, in one pass. None if they cannot be put together: too large, or
-    one of them does not stand for itself, as a quotation that is not ended."""
+    """Where one of these valid patterns matches first, in one pass.
+
+    None if they cannot be joined: too large, or one of them has a quotation that is not ended.
+    """
     import re2
 
     engine: Any = re2._re2.RE2
@@ -188,7 +193,7 @@ def _utf8(text: str) -> bytes:
 
 
 def _by_line(text: str) -> str:
-    """The valid pattern as one that may be matched against many lines at once."""
+    """This valid pattern, rewritten so that it can be matched against many lines at once."""
     rewritten = ""
     for token in TOKEN.finditer(text):
         part = token.group()
@@ -206,7 +211,7 @@ def _by_line(text: str) -> str:
 
 
 def _refuse_for(text: str, complaint: str) -> NoReturn:
-    """RE2 says what is wrong and shows the place, but not where it is."""
+    """RE2 quotes the faulty part of a pattern, but not its position."""
     problem, _, fragment = complaint.partition(": ")
     if problem in UNBALANCED:
         _refuse(text, problem, _unbalanced(text), AS_IT_STANDS)
@@ -221,14 +226,14 @@ def _refuse_for(text: str, complaint: str) -> NoReturn:
 
 
 def _position(text: str, fragment: str) -> int | None:
-    """The first place that reads so and is not the inside of an escape or class, if there is one."""
+    """Where this part of the pattern first stands outside of an escape or class; failing that, inside."""
     inside = text.find(fragment) if fragment else -1
     places = (token.start() for token in TOKEN.finditer(text))
     return next((at for at in places if text.startswith(fragment, at)), inside if inside >= 0 else None)
 
 
 def _unbalanced(text: str) -> int:
-    """The parenthesis that has no other: the last one open, or the first that closes nothing."""
+    """The parenthesis without a partner: the last that is open, or the first that closes nothing."""
     opened: list[int] = []
     for token in TOKEN.finditer(text):
         if token.group().startswith("("):
@@ -247,6 +252,6 @@ def _refuse(text: str, problem: str, position: int | None = None, hint: str = ""
 
 
 def _shown(text: str) -> str:
-    """As it was written, so that positions can be counted, and never kilobytes of it."""
+    """As it was written, so that positions can be counted; never kilobytes."""
     short = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
     return f"'{short}'" if short.isprintable() else repr(short)

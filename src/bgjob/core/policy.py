@@ -1,12 +1,12 @@
 """May this shell command run? A seat belt, not a sandbox.
 
 Two questions. Does the text plainly destroy the machine: `rm -rf /`, a fork bomb, `mkfs` on a disk? That is
-refused whatever the settings; whoever wants to can still hide it in a script, a variable or base64.
-And where there is an allow-list: does every command of the text match one of its patterns? There, whatever
-this reader does not follow to the last character is refused, not guessed.
+refused whatever the settings; it can still be hidden in a script, a variable or base64.
+And if there is an allow-list: does every command of the text match one of its patterns? Text that the shell reader
+does not follow to the last character is then refused.
 
-The reader knows the quoting of sh, bash and zsh. An allow-list means nothing to fish or csh, nor where the
-caller may choose the job's PATH, BASH_ENV or LD_PRELOAD.
+The shell reader knows the quoting of sh, bash and zsh. An allow-list does not protect if the shell is fish or csh, or
+if the caller may choose the job's PATH, BASH_ENV or LD_PRELOAD.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bgjob.core.patterns import WholePattern
 from bgjob.core.shell_reader import Command, Reading
 
-# Where there is an allow-list, jobs run with these: a pager or editor on a terminal runs whatever is typed into it.
+# With an allow-list, jobs run with these variables: a pager or editor on a terminal runs what is typed into it.
 NO_SHELL_ESCAPES: Mapping[str, str] = {
     **dict.fromkeys(("LESSSECURE", "MORESECURE", "PAGERSECURE", "SYSTEMD_PAGERSECURE"), "1"),
     **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
@@ -61,7 +61,8 @@ _OPTION_OR_NUMBER = re.compile(r"-|[0-9.]+[smhd]?$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\+?=")
 _SYSTEM_DIRECTORY = re.compile(r"/(?:usr/)?(?:local/)?s?bin/")
 _DISK = re.compile(r"/+dev/+(?:[shv]d[a-z]|xvd[a-z]|(?:nvme|mmcblk|md|dm-|r?disk)[0-9]|disk/|mapper/)")
-_DEEPEST_SCRIPT = 3  # `sh -c "sh -c …"`: each level is read again
+# `sh -c "sh -c …"`: each level is read again.
+_DEEPEST_SCRIPT = 3
 
 
 def _destruction(reading: Reading, depth: int = 0) -> str | None:
@@ -90,14 +91,14 @@ def _forks_for_ever(commands: list[Command]) -> bool:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Program and arguments, without what may stand in front: `then sudo -u me A=1 /bin/rm x` is `rm x`."""
+    """Program and arguments without prefixes: `then sudo -u me A=1 /bin/rm x` is `rm x`."""
     runner, rest = "", iter(enumerate(words))
     for at, word in rest:
         program = word[found.end() :] if (found := _SYSTEM_DIRECTORY.match(word)) else word
         if program in _RUNNERS:
             runner = program
         elif runner == "command" and word in ("-v", "-V"):
-            break  # it only asks where the program is
+            break  # `command -v` only asks where the program is
         elif runner and word in _VALUED_OPTIONS:
             next(rest, None)
         elif not (word in _OPENERS or _ASSIGNMENT.match(word) or (runner and _OPTION_OR_NUMBER.match(word))):
@@ -178,7 +179,7 @@ def _script(program: str, arguments: list[str]) -> str:
     return next(itertools.islice(after_c, 1, None), "")
 
 
-# Refused where there is an allow-list.
+# Refused if there is an allow-list.
 
 _LANGUAGE = _names(
     "if then elif else fi for foreach end while until repeat do done case esac in select function coproc "
@@ -208,7 +209,7 @@ def _unlisted(text: str, words: list[str], allowed: Sequence[WholePattern]) -> s
         set("[$*?{") & set(text[1:]) or any(re.match("-[vp]", word) for word in words)
     ):
         return f"some shells run what is in [ ] or after -v of {name}. Use plain text, or the full path of {name}"
-    # `sudo` and `sh` are too much to let in by a pattern that happens to match further on
+    # `sudo` and `sh` run other commands: the pattern has to match them at the beginning.
     runs_others = name.rpartition("/")[2] in _RUNNERS | _SHELLS
     if any(pattern.begins(text) if runs_others else pattern.is_in(text) for pattern in allowed):
         return None

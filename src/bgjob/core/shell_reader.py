@@ -1,6 +1,6 @@
 """The simple commands of a shell text, as sh, bash and zsh would read them.
 
-Quoting is exact; the rest is a best guess that raises a doubt.
+Quoting is exact; the rest is a best guess, which `doubt` names.
 """
 
 import re
