@@ -5,23 +5,23 @@ import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bgjob.api import Jobs, Typed
+from bgjob.api import Typed
 from bgjob.core.errors import BgjobError, NotRunning, NotSteerable, StdinClosed
 from bgjob.core.job import Exited, Lost, NeverStarted, Running, State
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.system import processes
 from tests.chaos.stage import Launch, Role, Scene, Server, Stage, Violation
-from tests.chaos.tools import every_pid, go_on
+from tests.support.logs import missing_bytes
+from tests.support.process_table import end_whoever_is_in, go_on
+from tests.support.waiting import wait_until
 
 DELAY = "a delay of 200 ms"
 FAULTS = ("ENOSPC", "EDQUOT", "EIO", "EMFILE", "ENFILE", "EAGAIN", "ENOMEM", "EINTR", DELAY)
@@ -136,38 +136,6 @@ class Job:
 PIPES = Job("pipes", 20_000)
 BOUNDED = Job("a bounded log", 10_000, settings={"MCP_BG_MAX_OUTPUT_SIZE": "40000"}, is_bounded=True)
 TERMINAL = Job("a terminal", 2_000, options={"pty": True})
-
-
-def kept_pieces(log: Path) -> Iterator[tuple[int, int, bytes]]:
-    """(stream, where in that stream, bytes), by the documented format alone."""
-    for path in sorted(path for path in log.glob("*") if path.name.isdigit()):
-        index, data, start = path.with_suffix(".runs").read_bytes(), path.read_bytes(), int(path.name)
-        at = dict(zip((STDOUT, STDERR), struct.unpack_from("<QQ", index), strict=True))
-        runs = list(struct.iter_unpack("<QQ", index[16 : len(index) // 16 * 16]))
-        for (left, stamp), (right, _) in zip(runs, [*runs[1:], (start + len(data), 0)], strict=True):
-            stream, piece = stamp & 0xFF, data[left - start : right - start]
-            yield stream, at[stream], piece
-            at[stream] += len(piece)
-
-
-def missing_bytes(jobs: Jobs, job_id: str, log: Path, printed: dict[int, bytes]) -> int:
-    """How much of what it printed is not in the log. What is must be right, and what is not must be told."""
-    kept = {STDOUT: 0, STDERR: 0}
-    for stream, at, piece in kept_pieces(log):
-        if printed[stream][at : at + len(piece)] != piece:
-            raise Violation(
-                f"stream {stream} has {piece[:60]!r} at {at}, not {printed[stream][at : at + 60]!r}"
-            )
-        kept[stream] += len(piece)
-    output = jobs.output(job_id)
-    told = {STDOUT: output.stdout_dropped_bytes, STDERR: output.stderr_dropped_bytes}
-    missing = {stream: len(printed[stream]) - kept[stream] for stream in printed}
-    if told != missing:
-        raise Violation(f"missing are {missing}, told are {told}")
-    return sum(missing.values())
-
-
-# -- the trial ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -376,25 +344,7 @@ def was_never_started(state: State) -> bool:
     return isinstance(state, NeverStarted) or (isinstance(state, Lost) and "never started" in state.reason)
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Violation(f"not in {HANG_S:.0f} s: {what}")
-        time.sleep(0.005)
-
-
 def crash_in(scene: Scene) -> str:
     """What a shim or guard has died of, if it has left word."""
     words = [path.read_text().splitlines() for path in scene.home.glob("jobs/*/shim-error.txt")]
     return f"(died of {'; '.join(lines[-1] if lines else '?' for lines in words)})" if words else ""
-
-
-def end_whoever_is_in(directory: Path) -> None:
-    """Whoever works there or has a file open there, and is not us: the last resort after a rule was broken."""
-    for pid in every_pid():
-        with contextlib.suppress(OSError):
-            process = Path(f"/proc/{pid}")
-            held = [path.readlink() for path in [process / "cwd", *(process / "fd").iterdir()]]
-            if pid != os.getpid() and any(path.is_relative_to(directory) for path in held):
-                os.kill(pid, signal.SIGKILL)

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from bgjob.system import processes
 from tests.chaos.servers import NAME as SERVER
-from tests.chaos.tools import PATIENCE_S, every_pid, seen, wait_until
+from tests.support.process_table import every_pid, seen
+from tests.support.waiting import PATIENCE_S, wait_until
 
 WEIGHTS = {"shim": 35, "guard": 30, "zygote": 20, "server": 15}
 FEW_PAIRS = 6  # these are left to grow up: else all would be struck in their first moment

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from bgjob.home import jobdir
 from bgjob.system import processes
 from tests.chaos.model_puppet import Child, Puppet
-from tests.chaos.tools import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 Stream = Literal["stdout", "stderr"]
 END_FIELDS = ("status", "cause", "exit_code", "signal", "reason", "ended", "duration_s")

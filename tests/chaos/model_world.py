@@ -31,7 +31,7 @@ from tests.chaos.model_jobs import (
 )
 from tests.chaos.model_puppet import Puppet
 from tests.chaos.model_servers import Refused, Server, ServerRoom
-from tests.chaos.tools import wait_until
+from tests.support.waiting import wait_until
 
 SLOTS = 3
 SETTINGS = {

@@ -17,7 +17,7 @@ from bgjob.core.job import Exited, Killed, OverLimit, Running, State, TimedOut
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from tests.chaos.stage import Violation
-from tests.chaos.tools import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 # What a job finds: its descriptors, its umask, its directory, and the signals that are blocked or ignored.
 FINDS = (

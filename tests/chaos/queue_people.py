@@ -25,8 +25,8 @@ from bgjob.core.errors import BgjobError, InvalidArgument, JobLimitReached, JobN
 from bgjob.home import queue_dir
 from bgjob.system import processes
 from tests.chaos.killer import Victim, is_named, is_whole, kill, pair_of
-from tests.chaos.tools import every_pid, seen
-from tests.shim.drainers import DRAINER, KEEPER
+from tests.support.dispatchers import DISPATCHER, KEEPER
+from tests.support.process_table import every_pid, seen
 
 MARK = "BGJOB_QUEUE_CHAOS"
 PEOPLE = 8
@@ -38,7 +38,7 @@ MOST_DESCRIPTORS = 24
 ROLES = {"shim": 20, "guard": 15, "drainer": 20, "keeper": 10, "both": 15, "person": 15, "zygote": 5}
 NAMES = {
     "shim": "bgjob-shim",
-    "drainer": DRAINER,
+    "drainer": DISPATCHER,
     "keeper": KEEPER,
     "person": PERSON,
     "zygote": "bgjob-zygote",
@@ -135,7 +135,7 @@ class Person:
 
     def look(self) -> None:
         self._jobs.list(limit=20)
-        for pid in self._named(DRAINER):
+        for pid in self._named(DISPATCHER):
             with contextlib.suppress(OSError):
                 if (count := len(list(Path(f"/proc/{pid}/fd").iterdir()))) > MOST_DESCRIPTORS:
                     self._notes.say(f"error {count} descriptors of {pid}")
@@ -156,7 +156,7 @@ class Person:
         if role == "both":  # who drains, and who sees to that
             return [
                 Victim(pid, partial(is_named, pid, name))
-                for name in (KEEPER, DRAINER)
+                for name in (KEEPER, DISPATCHER)
                 for pid in self._named(name)
             ]
         if role in ("shim", "guard"):

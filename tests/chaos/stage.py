@@ -26,7 +26,9 @@ from bgjob.store.records import read_groups
 from bgjob.system import processes
 from bgjob.system.own_argv import PACKAGE_ROOT
 from tests.chaos.servers import END
-from tests.chaos.tools import PATIENCE_S, Point, Tracer, every_pid, is_stopped, wait_until
+from tests.chaos.strace import Point, Tracer
+from tests.support.process_table import every_pid, is_stopped
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Role = Literal["starter", "zygote", "guard", "shim"]
 Launch = Literal["zygote running", "zygote to boot", "fresh"]

@@ -15,8 +15,8 @@ from bgjob.home import event_log, layout, queue_dir, watch_registry
 from bgjob.link.spawn import packed
 from bgjob.store import quota, retention
 from bgjob.store.store import Store
-from tests.contracts import foreign
-from tests.contracts.foreign import Damage, of_bytes, of_size, was
+from tests.support import foreign
+from tests.support.foreign import Damage, of_bytes, of_size, was
 
 # -- the home -----------------------------------------------------------------------------------------------
 

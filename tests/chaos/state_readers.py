@@ -55,7 +55,7 @@ from tests.chaos.state_mutations import (
     make_home,
     outside,
 )
-from tests.contracts.foreign import VERBS
+from tests.support.foreign import VERBS
 
 READER_S, READER_CPU_S, MUTATION_S = 60.0, 12.0, 240.0
 MEMORY_BYTES, RESIDENT_BYTES = 1280 << 20, 640 << 20  # beyond what the process has when it begins

@@ -10,8 +10,10 @@ from bgjob.api import Jobs
 from bgjob.core.job import Lost
 from bgjob.home import slots
 from bgjob.system import processes
-from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
-from tests.conftest import Gate
+from tests.support.gate import Gate
+from tests.support.process_table import every_pid, is_stopped, seen
+from tests.support.requires import linux_only
+from tests.support.waiting import wait_until
 
 pytestmark = linux_only
 BUSY = "trap '' HUP PIPE TERM; setsid sleep 1000 & sleep 1000 & {reach}; wait; exit 0"

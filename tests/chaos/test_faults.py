@@ -29,7 +29,7 @@ from tests.chaos.faults import (
     counts_of,
 )
 from tests.chaos.stage import Role, Stage, built_stage
-from tests.chaos.tools import linux_only, needs
+from tests.support.requires import linux_only, needs
 
 AT_ONCE = 6
 MOMENTS = 6

@@ -12,8 +12,8 @@ import pytest
 
 from tests.chaos.plays import conversation, plays
 from tests.chaos.stage import Launch, Stage, built_stage
-from tests.chaos.tools import linux_only, needs
 from tests.chaos.trial import Case, Result, summary, try_all
+from tests.support.requires import linux_only, needs
 
 pytestmark = [linux_only, needs("strace"), pytest.mark.timeout(1800)]
 

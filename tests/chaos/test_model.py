@@ -22,7 +22,7 @@ from bgjob.system import processes
 from tests.chaos.model_jobs import LOST, TIMED_OUT, End, Life, Stream, strike
 from tests.chaos.model_servers import Refused, Server, ServerRoom
 from tests.chaos.model_world import MODES, World, pick
-from tests.chaos.tools import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -19,7 +19,8 @@ from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running
 from bgjob.home import jobdir, queue_dir
 from tests.chaos.model_jobs import carriers, described, strike
 from tests.chaos.queue_people import GROUPS, MARK, SLOTS, Notes
-from tests.chaos.tools import linux_only, wait_until
+from tests.support.requires import linux_only
+from tests.support.waiting import wait_until
 
 pytestmark = linux_only
 STRIKES = int(os.environ.get("BGJOB_CHAOS_QUEUE") or 500)

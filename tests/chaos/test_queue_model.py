@@ -26,7 +26,8 @@ from bgjob.home import queue_dir
 from tests.chaos.killer import pair_of
 from tests.chaos.model_jobs import carriers, described, locked_slots, name_of, strike
 from tests.chaos.model_servers import Server, ServerRoom
-from tests.chaos.tools import linux_only, wait_until
+from tests.support.requires import linux_only
+from tests.support.waiting import wait_until
 
 pytestmark = linux_only
 SLOTS, GPU = 2, 1

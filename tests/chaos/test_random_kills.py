@@ -12,7 +12,7 @@ import pytest
 
 from tests.chaos.crowd import Crowd
 from tests.chaos.stage import Stage, built_stage
-from tests.chaos.tools import linux_only
+from tests.support.requires import linux_only
 
 pytestmark = linux_only
 KILLS = int(os.environ.get("BGJOB_CHAOS_KILLS") or 1000)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.tools import linux_only
+from tests.support.requires import linux_only
 
 AT_ONCE = 4  # it waits as long as it works
 SHARE = 1 if os.environ.get("BGJOB_STATE_FUZZ") == "all" else 5

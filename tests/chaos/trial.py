@@ -11,7 +11,8 @@ from bgjob.core.errors import BgjobError
 from bgjob.core.job import Lost, NeverStarted, Running
 from tests.chaos.plays import Actor, Play
 from tests.chaos.stage import Launch, Role, Scene, Stage, Violation
-from tests.chaos.tools import Point, wait_until
+from tests.chaos.strace import Point
+from tests.support.waiting import wait_until
 
 AT_ONCE = 6
 ALIKE_EVERY = 4

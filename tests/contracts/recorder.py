@@ -10,16 +10,14 @@ import select
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.core.job import cause_word
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ANOTHER_BOOT = "5eb7c1a0-0000-4000-8000-000000000000"
 TOO_LONG_FOR_AN_ARGUMENT = "x" * (128 << 10)
-PATIENCE_S = 30.0
 
 # the name of a job, what it runs, and what must come of that: cause, stdout, stderr
 PLAIN = {
@@ -139,13 +137,6 @@ def expect(jobs: Jobs, job_id: str, cause: str) -> None:
         pass
     state = jobs.look(job_id).job.state
     assert cause_word(state) == cause, state
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def keep(home: Path, store: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from bgjob import __version__, cli
 from bgjob.store.retention import clean
 from bgjob.store.store import Store
-from tests.contracts.foreign import (
+from tests.support.foreign import (
     ANOTHER_ID,
     BYSTANDER,
     EMPTY_OR_NO_FORMAT,
@@ -40,7 +40,7 @@ from tests.contracts.foreign import (
     new_home,
     without,
 )
-from tests.disk.stores import jobs_on, listed
+from tests.support.stores import jobs_on, listed
 
 pytestmark = pytest.mark.timeout(30)  # nothing here takes a second, unless it hangs
 

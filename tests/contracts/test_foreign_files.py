@@ -17,7 +17,7 @@ from bgjob.core.errors import CannotStart, StoreUnusable
 from bgjob.home import slots
 from bgjob.store.retention import clean
 from bgjob.store.store import NAME_LOCKS, Store
-from tests.contracts.foreign import (
+from tests.support.foreign import (
     ANOTHER_ID,
     BYSTANDER,
     EMPTY_OR_NO_FORMAT,
@@ -46,7 +46,7 @@ from tests.contracts.foreign import (
     of_bytes,
     of_size,
 )
-from tests.disk.stores import jobs_on, listed
+from tests.support.stores import jobs_on, listed
 
 SEGMENT = f"log/{0:020d}"
 pytestmark = pytest.mark.timeout(30)  # nothing here takes a second, unless it hangs

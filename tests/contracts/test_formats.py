@@ -20,8 +20,8 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import open_jobs
 from bgjob.home import jobdir
-from tests.conftest import Server
 from tests.contracts import golden, readings
+from tests.support.server import Server
 
 STORES = sorted(path for path in Path(__file__).with_name("stores").iterdir() if path.is_dir())
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2

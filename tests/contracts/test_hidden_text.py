@@ -24,8 +24,9 @@ from bgjob.home import event_log
 from bgjob.mcp import results
 from bgjob.mcp.registry import _output_fields
 from bgjob.mcp.tools import TOOLS
-from tests.conftest import Server, ToolError, end_all_jobs
-from tests.faces.escapes import ESCAPES, as_text
+from tests.support.escapes import ESCAPES, as_text
+from tests.support.homes import end_all_jobs
+from tests.support.server import Server, ToolError
 
 Ended = Callable[[str], Look]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import bgjob
 
 PACKAGE_ROOT = Path(bgjob.__file__).parents[1]
+TESTS = Path(__file__).parents[1]
 SHOW = "import json, sys; sys.path.append(sys.argv[1]); import {0}; print(json.dumps(sorted(sys.modules)))"
 
 
@@ -73,3 +75,17 @@ def test_no_plain_command_brings_the_sdk_in(tmp_path: Path, arguments: list[str]
 def test_bgjob_imports_on_its_own_without_the_sdk_installed() -> None:
     """-S: no site-packages at all."""
     assert "bgjob.cli" in modules_of("bgjob.cli", "-I", "-S")
+
+
+def test_what_tests_of_several_folders_share_is_in_support() -> None:
+    """Also for the programs that tests write and run."""
+    imports = [(path, imported) for path in TESTS.rglob("*.py") for imported in folders_imported_by(path)]
+    assert imports
+    sideways = {f"{path} imports tests.{folder}" for path, folder in imports if folder != "support"}
+    assert sideways == set()
+
+
+def folders_imported_by(path: Path) -> set[str]:
+    """Of tests/, and without the file's own."""
+    named = re.findall(r"^ *(?:from|import) tests\.(\w+)", path.read_text(), re.MULTILINE)
+    return set(named) - {path.relative_to(TESTS).parts[0]}

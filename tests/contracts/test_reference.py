@@ -21,13 +21,15 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Jobs, Look
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server, ToolError, end_all_jobs
-from tests.faces.raw_client import RawClient
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.raw_client import RawClient
+from tests.support.server import Server, ToolError
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 
-OLD_CLIENT = Path(__file__).parents[1] / "faces" / "old_client.py"
+OLD_CLIENT = Path(__file__).with_name("old_client.py")
 BIN = Path(sys.executable).parent
 MAX_JOBS = 3
 NO_SUCH_JOB = "00000000-0000-4000-8000-000000000000"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.contracts import golden
-from tests.faces.raw_client import RawClient
+from tests.support.raw_client import RawClient
 
 Schema = dict[str, Any]
 

@@ -24,8 +24,9 @@ from bgjob.api import News, open_jobs
 from bgjob.core.job import Ended
 from bgjob.home import event_log
 from bgjob.system import processes
-from tests.chaos.tools import wait_until
-from tests.conftest import Server, ToolError, end_all_jobs
+from tests.support.homes import end_all_jobs
+from tests.support.server import Server, ToolError
+from tests.support.waiting import wait_until
 
 RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
 WITH_LIMITS_AND_EVENTS = [path for path in RELEASES if path.stem != "bgjob-0.1.0"]

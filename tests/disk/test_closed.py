@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.tools import linux_only
-from tests.contracts.foreign import BYSTANDER, VICTIM, hang, new_home
+from tests.support.foreign import BYSTANDER, VICTIM, hang, new_home
+from tests.support.requires import linux_only
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -22,9 +22,9 @@ PLACES = ("log", SEGMENT, f"{SEGMENT}.runs", "outcome.json", "spec.json", ".")
 # imported before it is nobody, who may not read all that there is to import
 ASK = """
 import json, os, sys
-import tests.contracts.foreign as foreign
+import tests.support.foreign as foreign
 from bgjob.store.store import Store
-from tests.disk.stores import jobs_on
+from tests.support.stores import jobs_on
 home, *ids = sys.argv[1:]
 if os.geteuid() == 0:
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

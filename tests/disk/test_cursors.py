@@ -11,8 +11,8 @@ from bgjob.api import Jobs
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
-from tests.disk.logs import STREAMS, PipedLog, joined
-from tests.disk.stores import jobs_on, running_job, write_outcome
+from tests.support.logs import STREAMS, PipedLog, joined
+from tests.support.stores import jobs_on, running_job, write_outcome
 
 LETTERS = {
     STDOUT: b"".join(b"%d," % number for number in range(100_000)),

@@ -11,7 +11,7 @@ from bgjob.api import Jobs
 from bgjob.core.errors import InvalidArgument, JobNotFound
 from bgjob.core.job import Queued, Running
 from bgjob.store.store import Store
-from tests.disk.stores import job_with, jobs_on, new_spec
+from tests.support.stores import job_with, jobs_on, new_spec
 
 FIRST = "abc11111-0000-4000-8000-000000000001"
 SECOND = "abc22222-0000-4000-8000-000000000002"

@@ -20,9 +20,9 @@ from bgjob.core.job import Exited
 from bgjob.home import log_writer
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import Line
-from tests.conftest import Gate
-from tests.disk.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
-from tests.shim.shims import ask
+from tests.support.gate import Gate
+from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
+from tests.support.shims import ask
 
 PAGE_BYTES = 4096
 
@@ -260,7 +260,7 @@ from bgjob.home import log_writer
 from bgjob.api import open_jobs
 from bgjob.link.control import Line
 from bgjob.core.job import Exited
-from tests.disk.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
+from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 log_writer.DISK_RETRY_S = 0.0
 resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
 with PipedLog(Path(sys.argv[1]), 64 << 10, splice=sys.argv[2] == "splice") as log:

@@ -17,7 +17,7 @@ from bgjob.core.job import UnreadableSpec
 from bgjob.home import watch_registry
 from bgjob.store.store import DIRECTORIES, Store
 from bgjob.system.own_argv import PACKAGE_ROOT
-from tests.disk.stores import ended_job, jobs_on, listed
+from tests.support.stores import ended_job, jobs_on, listed
 
 NOBODY = 65534
 ANY_PYTHON = "/usr/bin/python3"  # ours may be where only its owner can go

@@ -13,7 +13,7 @@ from bgjob.home.log_format import HEADER, RUN, STDERR, STDOUT, segment_name
 from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
-from tests.disk.logs import STREAMS, joined
+from tests.support.logs import STREAMS, joined
 
 BLOCK_BYTES = 100
 BYTES = random.Random(7).randbytes(1 << 20)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bgjob.home.log_format import STDERR, STDOUT, segment_name
-from tests.disk.logs import SLACK_BYTES, STREAMS, PipedLog, assert_readers_tell_the_truth, joined
+from tests.support.logs import SLACK_BYTES, STREAMS, PipedLog, assert_readers_tell_the_truth, joined
 
 LIMITS = st.integers(1 << 10, 64 << 10)
 STEPS = st.lists(

@@ -20,7 +20,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import log_lines, log_search
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import Match, search
-from tests.disk.logs import STREAMS, PipedLog
+from tests.support.logs import STREAMS, PipedLog
 
 PATTERNS = [
     "a",

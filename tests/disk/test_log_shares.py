@@ -23,7 +23,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import excerpt
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
-from tests.disk.logs import (
+from tests.support.logs import (
     SLACK_BYTES,
     STREAMS,
     PipedLog,

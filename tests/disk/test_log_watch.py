@@ -13,7 +13,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import log_watch
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_watch import LogWatch
-from tests.disk.logs import pour
+from tests.support.logs import pour
 
 Events = list[dict[str, Any]]
 

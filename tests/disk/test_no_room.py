@@ -18,12 +18,14 @@ from bgjob.home import event_log
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link import sweep
 from bgjob.store import event_reader
-from tests.chaos.faults import end_whoever_is_in, missing_bytes
-from tests.conftest import Gate, end_all_jobs
-from tests.shim.drainers import wait_until_nobody_drains
-from tests.shim.shims import ask
+from tests.support.dispatchers import wait_until_queue_is_done
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.logs import missing_bytes
+from tests.support.process_table import end_whoever_is_in
+from tests.support.shims import ask
+from tests.support.waiting import PATIENCE_S, wait_until
 
-PATIENCE_S = 30.0
 BLOCK_BYTES = 1024
 EXT4_BYTES, EXT4_INODES = 8 << 20, 600
 KINDS = {"tmpfs": f"size=2m,nr_inodes={EXT4_INODES}", "ext4": ""}
@@ -107,12 +109,11 @@ def answer(*command: str) -> str:
 
 def unmount(path: Path) -> None:
     """Once the last shim has left it; in any case out of sight, and gone when the last one leaves."""
-    deadline = time.monotonic() + PATIENCE_S
-    while answer("umount", str(path)):
-        if time.monotonic() > deadline:
-            assert not answer("umount", "-l", str(path))
-            raise AssertionError("somebody has not left the disk")
-        time.sleep(0.05)
+    try:
+        wait_until(lambda: not answer("umount", str(path)), "every process has left the disk")
+    except AssertionError:
+        assert not answer("umount", "-l", str(path))
+        raise
 
 
 @pytest.fixture
@@ -302,7 +303,7 @@ def test_what_waits_while_there_is_no_room_waits_on_and_runs_once(
         }
         assert {each["cause"] for each in ends_told(disk)} == {"exited"}
     assert sorted(diary.read_text().split()) == sorted(ids)
-    wait_until_nobody_drains(disk.path / "home")
+    wait_until_queue_is_done(disk.path / "home")
 
 
 def ends_told(disk: Disk) -> list[Event]:
@@ -320,10 +321,7 @@ def wait_for_text(jobs: Jobs, job_id: str, text: str) -> None:
 def wait_for_end(jobs: Jobs, job_id: str) -> Exited:
     """And until its shim has left, so that nobody is on the disk."""
     waited = jobs.wait_for([job_id], timeout_s=PATIENCE_S)[0]
-    deadline = time.monotonic() + PATIENCE_S
-    while jobs.has_shim(job_id):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not jobs.has_shim(job_id), "its shim has left")
     state = waited.look.job.state
     assert isinstance(state, Exited), state
     return state

@@ -28,8 +28,6 @@ from bgjob.store import records
 from bgjob.store.retention import clean
 from bgjob.store.store import BOOT, NewJob, Store
 from bgjob.system import processes
-from tests.chaos.tools import needs
-from tests.conftest import end_all_jobs
 from tests.disk.power_loss import (
     OTHER_BOOT,
     Change,
@@ -44,8 +42,10 @@ from tests.disk.power_loss import (
     tree_after,
     zeroed,
 )
-from tests.disk.stores import ended_job, jobs_on, listed, running_job, write_outcome
 from tests.disk.test_records import NOT_RECORDS
+from tests.support.homes import end_all_jobs
+from tests.support.requires import needs
+from tests.support.stores import ended_job, jobs_on, listed, running_job, write_outcome
 
 recorded = needs("strace")
 

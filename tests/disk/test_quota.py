@@ -11,9 +11,10 @@ from bgjob.api import Jobs
 from bgjob.core.errors import StoreFull
 from bgjob.store import quota
 from bgjob.store.store import Store
-from tests.conftest import Gate, StartServer, ToolError
-from tests.disk.stores import ended_job, forget_measure, listed, running_job, write_outcome
-from tests.shim.shims import ask
+from tests.support.gate import Gate
+from tests.support.server import StartServer, ToolError
+from tests.support.shims import ask
+from tests.support.stores import ended_job, forget_measure, listed, running_job, write_outcome
 
 MB = 1 << 20
 

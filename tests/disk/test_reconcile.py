@@ -16,8 +16,8 @@ from bgjob.home.event_log import Cursor
 from bgjob.store import event_reader, reconcile
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
-from tests.disk.stores import ended_job, jobs_on, running_job
 from tests.disk.test_event_log import THINGS
+from tests.support.stores import ended_job, jobs_on, running_job
 
 LINE = '\n{"at": 1.0, "kind": "%s", "job_id": "%s", "cause": "exited", "exit_code": 0}\n'
 

@@ -11,7 +11,7 @@ import pytest
 from bgjob.home import jobdir
 from bgjob.store import retention
 from bgjob.store.store import Store
-from tests.disk.stores import ended_job, listed, new_spec, running_job, write_outcome
+from tests.support.stores import ended_job, listed, new_spec, running_job, write_outcome
 
 DAY_S = 86400.0
 

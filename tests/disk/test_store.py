@@ -21,8 +21,8 @@ from bgjob.core.job import Exited, Lost, Running, status_word
 from bgjob.home import jobdir, slots
 from bgjob.store.retention import clean
 from bgjob.store.store import GONE_REMEMBERED, Store
-from tests.disk.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 from tests.disk.test_records import NOT_RECORDS
+from tests.support.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 
 FORK = multiprocessing.get_context("fork")
 
@@ -40,7 +40,7 @@ def test_a_starter_killed_while_it_makes_a_job_leaves_nothing_to_be_seen(store: 
     script = f"""
 import os, signal, sys
 from bgjob.store.store import Store
-from tests.disk.stores import new_spec
+from tests.support.stores import new_spec
 store = Store(sys.argv[1])
 {step} = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
 store.create(new_spec())

@@ -17,10 +17,12 @@ from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
 from bgjob.store.store import Store
 from bgjob.system import processes
-from tests.chaos.tools import linux_only, seen, wait_until
-from tests.conftest import Gate
-from tests.contracts.foreign import VERBS, VICTIM, hang, new_home
-from tests.disk.stores import jobs_on
+from tests.support.foreign import VERBS, VICTIM, hang, new_home
+from tests.support.gate import Gate
+from tests.support.process_table import seen
+from tests.support.requires import linux_only
+from tests.support.stores import jobs_on
+from tests.support.waiting import wait_until
 
 GONE, EMPTIED, UNNAMED = "gone", "emptied", "without its socket"
 ROUNDS = 40

@@ -18,9 +18,9 @@ from bgjob.store.store import Store
 from bgjob.system import own_argv
 from bgjob.watch import watcher
 from bgjob.watch.hooks import COMPLAINT, POSITION, HookRunner
-from tests.chaos.tools import PATIENCE_S, wait_until
-from tests.disk.stores import new_spec, write_outcome
 from tests.disk.test_event_log import THINGS
+from tests.support.stores import new_spec, write_outcome
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture

@@ -15,10 +15,12 @@ import pytest
 from bgjob import __version__
 from bgjob.api import Jobs
 from bgjob.core.job import TimedOut
-from tests.conftest import Gate, StartServer, end_all_jobs
-from tests.disk.stores import job_with
 from tests.faces.command_line import BGJOB, Cli, Ended, assert_one_line_of_error
-from tests.shim.shims import ask
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.server import StartServer
+from tests.support.shims import ask
+from tests.support.stores import job_with
 
 MAX_START_CPU_S = 0.3
 

@@ -14,8 +14,10 @@ from bgjob.api import Jobs, open_jobs
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import BgjobError, InvalidArgument, WorkingDirectoryGone
 from bgjob.mcp.tools import TOOLS
-from tests.conftest import Gate, StartServer, ToolError, end_all_jobs
 from tests.faces.command_line import BGJOB, Cli, Ended, Result, assert_one_line_of_error
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.server import StartServer, ToolError
 
 OUTPUT_FAILED = 74
 

@@ -17,11 +17,10 @@ import pytest
 import wcwidth  # type: ignore[import-untyped, unused-ignore]
 
 from bgjob.home import event_log
-from tests.conftest import end_all_jobs
-from tests.disk.stores import job_with
 from tests.faces.command_line import BGJOB, Cli, Ended
-from tests.faces.escapes import ESCAPES, as_text
-from tests.unit.test_tty_text import SGR, STEERS, UNSEEN
+from tests.support.escapes import ESCAPES, SGR, STEERS, UNSEEN, as_text
+from tests.support.homes import end_all_jobs
+from tests.support.stores import job_with
 
 NAME_CHARACTERS = 150
 

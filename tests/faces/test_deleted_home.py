@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bgjob.api import Look
-from tests.conftest import Server, StartServer, ToolError
 from tests.faces.test_retention import wait_for_the_shims_end
+from tests.support.server import Server, StartServer, ToolError
 
 CALLS: dict[str, Callable[[str], dict[str, Any]]] = {
     "list_jobs": lambda job_id: {},

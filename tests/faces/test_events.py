@@ -21,8 +21,9 @@ from bgjob.cli import _event_row
 from bgjob.mcp.news import telling
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server, StartServer
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer
+from tests.support.waiting import wait_until
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
 MAX_QUIET_S = 50e-6

@@ -19,7 +19,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.faces.fuzzing import Fuzzer, Sent
-from tests.faces.raw_client import Message, RawClient
+from tests.support.raw_client import Message, RawClient
 
 SEED = int(os.environ.get("BGJOB_FUZZ_SEED") or 20260728)
 CALLS = int(os.environ.get("BGJOB_FUZZ_CALLS") or 3000)

@@ -16,7 +16,9 @@ from mcp_types import CallToolResult, TextContent
 
 from bgjob import __version__
 from bgjob.api import Jobs
-from tests.conftest import Gate, Server, end_all_jobs
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.server import Server
 
 READS = {"read_only_hint": True, "open_world_hint": False}
 ACTS = {"read_only_hint": False, "destructive_hint": True}

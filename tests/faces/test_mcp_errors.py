@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import end_all_jobs
-from tests.faces.raw_client import Message, RawClient
+from tests.support.homes import end_all_jobs
+from tests.support.raw_client import Message, RawClient
 
 pytestmark = pytest.mark.timeout(30)
 

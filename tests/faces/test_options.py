@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
 
 WAYS: dict[str, dict[str, Any]] = {
     "in options": {

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from tests.conftest import Server, ToolError, end_all_jobs
+from tests.support.homes import end_all_jobs
+from tests.support.server import Server, ToolError
 
 REFUSED = r"^Job [0-9a-f-]{36} cannot be steered by this server: "
 

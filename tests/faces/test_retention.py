@@ -13,9 +13,9 @@ import pytest
 
 from bgjob.api import Look
 from bgjob.store.store import Store
-from tests.conftest import Server, StartServer, ToolError
-from tests.disk.stores import ended_job
-from tests.disk.stores import listed as listed_in
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.stores import ended_job
+from tests.support.stores import listed as listed_in
 
 Ended = Callable[[str], Look]
 AT_ONCE = {"MCP_BG_CLEANUP_INTERVAL": "0.000001"}

@@ -14,8 +14,9 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Look
 from bgjob.core.config import SETTINGS
-from tests.conftest import Server, StartServer, ToolError, end_all_jobs
-from tests.faces.raw_client import SERVE
+from tests.support.homes import end_all_jobs
+from tests.support.raw_client import SERVE
+from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], Look]
 

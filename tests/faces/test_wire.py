@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
-from tests.conftest import Gate
-from tests.faces.raw_client import RawClient
+from tests.support.gate import Gate
+from tests.support.raw_client import RawClient
 
 SERVER_PATIENCE_S = 20.0
 

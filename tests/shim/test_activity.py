@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,21 +15,14 @@ from bgjob.api import Jobs
 from bgjob.api import activity as activity_module
 from bgjob.api.activity import Activity, Listening, activity, listening_ports, port_holder
 from bgjob.system import processes
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 
-PATIENCE_S = 20.0
 PYTHON = sys.executable
 MIB = 1 << 20
 READY = "import sys; print('ready', flush=True); sys.stdin.read()"
 Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        os.sched_yield()
 
 
 @pytest.fixture
@@ -71,7 +63,7 @@ def test_memory_is_what_the_tree_holds_with_shared_pages_counted_once(start: Sta
     """A child forked after 64 MiB were filled shares them: RSS would say 128."""
     fill = "import os; data = b'x' * (64 << 20); child = os.fork(); child and print('ready', flush=True); os.read(0, 1)"
     process = start(PYTHON, "-c", fill)
-    until(lambda: of_tree(process).process_count == 2)
+    wait_until(lambda: of_tree(process).process_count == 2)
     seen = of_tree(process)
     assert seen.memory_kind == "pss"
     assert seen.memory_bytes is not None
@@ -93,13 +85,13 @@ def test_big_memory_is_told_as_rss_because_pss_takes_long(
 
 def test_the_tree_says_who_started_whom_and_what_they_run(start: Start) -> None:
     process = start("sh", "-c", "sleep 1234 & echo ready; read x")
-    until(lambda: [p.command for p in of_tree(process).tree or []][1:] == ["sleep 1234"])
+    wait_until(lambda: [p.command for p in of_tree(process).tree or []][1:] == ["sleep 1234"])
     shell, sleep = of_tree(process).tree or []
     assert (shell.pid, shell.parent_pid, sleep.parent_pid) == (process.pid, os.getpid(), process.pid)
     assert shell.command.startswith("sh -c sleep 1234 & ")
-    until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "sleeping"])
+    wait_until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "sleeping"])
     os.kill(sleep.pid, 19)
-    until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "stopped"])
+    wait_until(lambda: [p.state for p in of_tree(process).tree or []] == ["sleeping", "stopped"])
     os.kill(sleep.pid, 9)
 
 
@@ -232,7 +224,7 @@ def test_the_port_of_a_job_is_found(jobs: Jobs, tmp_path: Path) -> None:
     script.write_text(server(SERVERS["127.0.0.1"], tmp_path / "port"))
     job = jobs.execute(f"'{PYTHON}' {script}; true")
     assert job.run is not None
-    until(lambda: bool(jobs.output(job.id).stdout))
+    wait_until(lambda: bool(jobs.output(job.id).stdout))
     pids = processes.descendants(job.run.shim_pid)
     seen = activity(pids)
     port = int((tmp_path / "port").read_text())

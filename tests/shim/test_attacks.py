@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import bgjob
-from tests.chaos.tools import linux_only
 from tests.shim import attacks
+from tests.support.requires import linux_only
 
 pytestmark = [linux_only, pytest.mark.timeout(240)]
 NOBODY = 65534

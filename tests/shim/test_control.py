@@ -14,7 +14,7 @@ import pytest
 
 from bgjob.link import control
 from bgjob.link.control import ANSWER_MAX_BYTES, Line, NoShim
-from tests.chaos.tools import linux_only
+from tests.support.requires import linux_only
 
 BUFFERED_BYTES = 8 << 20  # far more than the kernel holds between two ends
 # whoever calls listen is who a visitor is told of

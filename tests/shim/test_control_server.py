@@ -14,9 +14,10 @@ from bgjob.api import Jobs, Look
 from bgjob.core.job import Exited
 from bgjob.shim.control_server import MOST_IDLE
 from bgjob.system import processes
-from tests.chaos.tools import linux_only, wait_until
-from tests.conftest import Gate
-from tests.shim.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped
+from tests.support.gate import Gate
+from tests.support.requires import linux_only
+from tests.support.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 STATUS = b'{"op": "status"}\n'

@@ -19,10 +19,11 @@ from bgjob.core.job import Exited
 from bgjob.home import jobdir, queue_dir
 from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store.store import Store
-from tests.chaos.tools import linux_only, needs, wait_until
-from tests.conftest import Gate
-from tests.shim.drainers import DRAINER, KEEPER, named, the
-from tests.shim.shims import wait_until_gone
+from tests.support.dispatchers import DISPATCHER, KEEPER, named, the
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.requires import linux_only, needs
+from tests.support.waiting import wait_until
 
 ENTRY = queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1)
 
@@ -174,7 +175,7 @@ def test_a_call_that_fails_is_tried_again(
         jobs.execute(gate.pause)
         gate.wait_until_reached()
         ids = [jobs.execute(f"echo {word} >> {diary}", queue=True).id for word in "abc"]
-        pids = the(home, DRAINER), the(home, KEEPER)
+        pids = the(home, DISPATCHER), the(home, KEEPER)
         with failing(pids[0], call, error, notes):
             began = time.monotonic()
             gate.open()
@@ -195,14 +196,14 @@ def check(jobs: Jobs, ids: list[str]) -> None:
     assert all(isinstance(each.look.job.state, Exited) for each in waited)
     home = Path(jobs.home)
     # the two end one after the other
-    wait_until(lambda: (len(named(home, DRAINER)), len(named(home, KEEPER))) in ((1, 1), (0, 0)))
+    wait_until(lambda: (len(named(home, DISPATCHER)), len(named(home, KEEPER))) in ((1, 1), (0, 0)))
 
 
 @linux_only
 def test_nobody_is_kept_for_a_home_that_was_deleted(home: Path) -> None:
     with closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
         jobs.execute("true", terms={"delay_s": 1000})
-        keeper, drainer = the(home, KEEPER), the(home, DRAINER)
+        keeper, drainer = the(home, KEEPER), the(home, DISPATCHER)
         os.kill(drainer, signal.SIGSTOP)
         shutil.rmtree(home)
         os.kill(drainer, signal.SIGKILL)

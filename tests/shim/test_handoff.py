@@ -16,9 +16,11 @@ from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.core.job import Exited
 from bgjob.link import spawn
 from bgjob.system import processes
-from tests.chaos.tools import every_pid, is_stopped, linux_only, seen, wait_until
-from tests.shim.drainers import is_of
-from tests.shim.shims import PATIENCE_S, ask, directory, wait_until_gone
+from tests.support.dispatchers import is_of
+from tests.support.process_table import every_pid, is_stopped, seen, wait_until_gone
+from tests.support.requires import linux_only
+from tests.support.shims import ask, directory
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = linux_only
 GIVES_UP_S = 0.05

@@ -13,9 +13,9 @@ from bgjob.api import Jobs, Look, Typed
 from bgjob.core.job import NeverStarted
 from bgjob.home import jobdir
 from bgjob.system import cgroup, processes
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate
-from tests.shim.shims import directory, settable_signals, shim_pid
+from tests.support.gate import Gate
+from tests.support.shims import directory, settable_signals, shim_pid
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 LIMITS = {"open_files": 64, "file_size": "1MB", "cpu_s": 30, "memory": "500MB", "processes": 60}

@@ -15,8 +15,9 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import LogReader
 from bgjob.shim.loop import Loop
 from bgjob.shim.pump import Pump
-from tests.conftest import Gate
-from tests.shim.shims import Caller, ask, directory, shim_pid, wait_until_gone
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.shims import Caller, ask, directory, shim_pid
 
 Ended = Callable[[str], Look]
 

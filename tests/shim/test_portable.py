@@ -11,7 +11,7 @@ from bgjob.api import Jobs, Typed, open_jobs
 from bgjob.core.job import Exited
 from bgjob.link import spawn
 from bgjob.system import own_argv
-from tests.conftest import Gate
+from tests.support.gate import Gate
 
 WITHOUT = (
     "import os, sys\n"

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, Look, open_jobs
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate
-from tests.shim.shims import ask, guard_pid, shim_pid, wait_until_gone
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.shims import ask, guard_pid, shim_pid
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 SECRET = "s3cr3t-" + os.urandom(8).hex()

@@ -12,16 +12,9 @@ import pytest
 from bgjob.api import Jobs, Look
 from bgjob.core.job import Exited, Killed
 from bgjob.system import processes
-from tests.conftest import Gate
-from tests.shim.shims import (
-    Caller,
-    ask,
-    is_alive_and_well,
-    settable_signals,
-    shim_pid,
-    stopped,
-    wait_until_gone,
-)
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.shims import Caller, ask, is_alive_and_well, settable_signals, shim_pid, stopped
 
 Ended = Callable[[str], Look]
 

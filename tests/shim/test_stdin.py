@@ -9,8 +9,8 @@ import pytest
 
 from bgjob.api import Jobs, Look
 from bgjob.core.job import Exited
-from tests.conftest import Gate
-from tests.shim.shims import Caller, ask, directory, is_alive_and_well
+from tests.support.gate import Gate
+from tests.support.shims import Caller, ask, directory, is_alive_and_well
 
 Ended = Callable[[str], Look]
 PIPE_BYTES = 65_536

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,21 +16,14 @@ import pytest
 from bgjob.api import Jobs
 from bgjob.system import processes, stdin_wait
 from bgjob.system.stdin_wait import Input, Wait, input_at, input_of, waits_for_input
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 
-PATIENCE_S = 20.0
 PYTHON = sys.executable
 NODE_READLINE = "require('readline').createInterface({input: process.stdin, output: process.stdout}).prompt()"
 NODE_SERVER = "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))"
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not here")
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        os.sched_yield()
 
 
 class Program:
@@ -55,7 +47,7 @@ class Program:
             seen[:] = [self.wait()]
             return seen[0].answer == "yes"
 
-        until(waits)
+        wait_until(waits)
         return seen[0]
 
     def says_ready(self) -> None:
@@ -63,7 +55,7 @@ class Program:
         assert self.process.stdout.readline() == b"ready\n"
 
     def falls_asleep_as(self, *names: str) -> None:
-        until(lambda: sorted(map(_sleeper, self.pids)) == sorted(names))
+        wait_until(lambda: sorted(map(_sleeper, self.pids)) == sorted(names))
 
 
 def _sleeper(pid: int) -> str:
@@ -221,9 +213,9 @@ def test_it_is_told_which_process_of_the_job_waits(on_pipe: Callable[..., Progra
 def test_a_blocked_reader_is_named_before_one_that_only_watches(on_pipe: Callable[..., Program]) -> None:
     watcher = "import select; select.select([0], [], [])"
     program = on_pipe("sh", "-c", f"exec 3<&0; '{PYTHON}' -c '{watcher}' <&3 & cat; true")
-    until(lambda: program.wait().how == "reading")
+    wait_until(lambda: program.wait().how == "reading")
     pid = program.wait().pid
-    until(lambda: len([pid for pid in program.pids if waits_for_input([pid], program.stdin).pid]) == 2)
+    wait_until(lambda: len([pid for pid in program.pids if waits_for_input([pid], program.stdin).pid]) == 2)
     assert (program.wait().how, program.wait().pid) == ("reading", pid)
 
 
@@ -286,7 +278,7 @@ def test_a_server_with_its_stdin_open_does_not_wait_for_input(
     assert program.process.stdin
     program.process.stdin.write(b"xx")
     program.process.stdin.flush()
-    until(lambda: _call_of(program) in SLEEPS_IN)
+    wait_until(lambda: _call_of(program) in SLEEPS_IN)
     assert program.wait().answer == "no"
 
 
@@ -353,10 +345,10 @@ def test_a_reader_that_did_not_start_the_job_knows_it_too(jobs: Jobs) -> None:
         assert job.run is not None
         return waits_for_input(processes.descendants(job.run.shim_pid), input_of(job.run.pid))
 
-    until(lambda: wait().answer == "yes")
+    wait_until(lambda: wait().answer == "yes")
     assert wait().pid in processes.descendants(job.run.pid)
     Path(f"/proc/{job.run.pid}/fd/0").write_bytes(b"x\n")
-    until(lambda: wait().answer == "no")
+    wait_until(lambda: wait().answer == "no")
 
 
 # -- where the kernel refuses -----------------------------------------------------------------------
@@ -384,7 +376,7 @@ def test_by_wait_channel_alone_it_says_unknown_rather_than_guess(
     two_pipes = "import os; keep = os.pipe(); os.read(0, 1)"
     programs = [on_pipe(*WATCHERS["select"]), on_pipe(PYTHON, "-c", two_pipes), on_terminal("cat")]
     for program in programs:
-        until(lambda program=program: program.wait().answer == "unknown")  # type: ignore[misc]
+        wait_until(lambda program=program: program.wait().answer == "unknown")  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("without_syscall")
@@ -395,7 +387,7 @@ def test_by_wait_channel_alone_other_waits_are_told_apart(
     program = on_pipe("sh", "-c", script)
     program.says_ready()
     program.falls_asleep_as(*names)
-    until(lambda: program.wait().answer == "no")
+    wait_until(lambda: program.wait().answer == "no")
 
 
 UNPRIVILEGED = """

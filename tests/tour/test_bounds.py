@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.conftest import Server, StartServer
+from tests.support.server import Server, StartServer
 
 MOST_BYTES = 4096
 ROOM = 2.0  # for the names of fields, quotes and escapes

@@ -23,9 +23,11 @@ from bgjob.api.idle import likely_idle_s
 from bgjob.home import jobdir
 from bgjob.store.retention import clean
 from bgjob.store.store import Store
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server, end_all_jobs
-from tests.disk.stores import ended_job, listed
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.server import Server
+from tests.support.stores import ended_job, listed
+from tests.support.waiting import wait_until
 
 DAY, YEARS = 86400, 3653 * 86400  # ten of them
 JUMPS = {"a day on": DAY, "a day back": -DAY, "ten years on": YEARS, "ten years back": -YEARS}

@@ -14,9 +14,11 @@ import pytest
 
 from bgjob.api import Cancellation, Jobs, Typed, open_jobs
 from bgjob.home import event_log, watch_registry
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server, StartServer, ToolError
-from tests.shim.shims import guard_pid, kill_both, parent_of, shim_pid, wait_until_gone
+from tests.support.gate import Gate
+from tests.support.process_table import parent_of, wait_until_gone
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.shims import guard_pid, kill_both, shim_pid
+from tests.support.waiting import wait_until
 
 Event = dict[str, Any]
 PATIENCE_S = 30.0

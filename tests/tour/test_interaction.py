@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bgjob.api import Jobs, Look, Typed
-from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], Look]
 PATIENCE_S = 20.0

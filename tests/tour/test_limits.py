@@ -17,11 +17,14 @@ from bgjob.home import event_log
 from bgjob.link import sweep
 from bgjob.store import event_reader
 from bgjob.system import cgroup, processes
-from tests.chaos.tools import linux_only, wait_until
-from tests.conftest import Gate, Server
-from tests.shim.shims import kill_both, shim_pid, wait_until_gone
-from tests.tour.counted import counting, runs
-from tests.tour.jam import Jam
+from tests.support.counted import counting, runs
+from tests.support.gate import Gate
+from tests.support.jam import Jam
+from tests.support.process_table import wait_until_gone
+from tests.support.requires import linux_only
+from tests.support.server import Server
+from tests.support.shims import kill_both, shim_pid
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 

@@ -16,10 +16,12 @@ from bgjob.home import event_log, queue_dir, watch_registry
 from bgjob.link.spawn import packed
 from bgjob.store.store import Store
 from bgjob.system.own_argv import SHIM, WATCHER
-from tests.chaos.tools import linux_only, wait_until
-from tests.conftest import Gate, end_all_jobs
-from tests.disk.stores import new_spec
-from tests.shim.drainers import DRAINER, KEEPER, named
+from tests.support.dispatchers import DISPATCHER, named, wait_until_no_dispatcher
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
+from tests.support.requires import linux_only
+from tests.support.stores import new_spec
+from tests.support.waiting import wait_until
 
 NOBODY = 65534
 pytestmark = [
@@ -97,10 +99,6 @@ def opened(place: Place, **settings: str) -> Iterator[Jobs]:
         yield jobs
 
 
-def wait_until_nobody_drains(home: Path) -> None:
-    wait_until(lambda: not named(home, DRAINER) + named(home, KEEPER), "nobody drains")
-
-
 def test_a_home_swapped_under_a_server_is_neither_read_nor_run(place: Place) -> None:
     with opened(place) as jobs:
         jobs.execute("true")
@@ -115,7 +113,7 @@ def test_a_home_swapped_under_a_server_is_neither_read_nor_run(place: Place) -> 
         ):
             with pytest.raises(StoreUnusable, match=r"can be written by everybody|belongs to uid"):
                 act()
-    wait_until_nobody_drains(place.home)
+    wait_until_no_dispatcher(place.home)
     assert not place.proof.exists()
 
 
@@ -126,7 +124,7 @@ def test_who_is_handed_another_users_home_does_not_work_in_it(place: Place, comm
     Store(str(place.home))
     place.swap()
     subprocess.run([*command, str(place.home)], check=True, timeout=60)
-    wait_until_nobody_drains(place.home)
+    wait_until_no_dispatcher(place.home)
     assert not place.proof.exists()
     assert not place.home.joinpath("queue", "drainer").exists()
     assert not place.home.joinpath("watcher.lock").exists()
@@ -139,11 +137,11 @@ def test_a_drainer_goes_on_in_its_own_home_when_that_is_swapped(place: Place, ga
         gate.wait_until_reached()
         marker = place.home.parent / "second"
         waiting = jobs.execute(f"echo ran > {marker}", queue=True).id
-        wait_until(lambda: bool(named(place.home, DRAINER)), "somebody drains")
+        wait_until(lambda: bool(named(place.home, DISPATCHER)), "there is a dispatcher")
         place.swap()
         gate.open()
         wait_until((place.away / "jobs" / waiting / "outcome.json").exists, "what waited has run")
-    wait_until_nobody_drains(place.away)
+    wait_until_no_dispatcher(place.away)
     assert marker.read_text() == "ran\n"
     assert not place.proof.exists()
 
@@ -173,7 +171,7 @@ def test_a_queued_job_that_another_user_left_in_our_home_is_not_run(place: Place
         for _ in jobs.follow(own, wait=True):
             pass
         wait_until(lambda: not queue_dir.entries(str(place.home)), "it is out of the queue")
-    wait_until_nobody_drains(place.home)
+    wait_until_no_dispatcher(place.home)
     assert not place.proof.exists()
 
 

@@ -14,9 +14,11 @@ from bgjob.core.job import Exited, Lost, Running, TimedOut
 from bgjob.link import spawn, sweep
 from bgjob.store.records import read_groups
 from bgjob.system import cgroup, processes
-from tests.chaos.tools import linux_only, wait_until
-from tests.conftest import Gate
-from tests.shim.shims import ask, directory, guard_pid, kill_both, shim_pid, stopped, wait_until_gone
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.requires import linux_only
+from tests.support.shims import ask, directory, guard_pid, kill_both, shim_pid, stopped
+from tests.support.waiting import wait_until
 
 pytestmark = linux_only
 Ended = Callable[[str], Look]

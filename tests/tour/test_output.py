@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Look
-from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], Look]
 

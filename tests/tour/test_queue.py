@@ -22,12 +22,15 @@ from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running, 
 from bgjob.home import queue_dir
 from bgjob.link import sweep
 from bgjob.system import cgroup
-from tests.chaos.tools import every_pid, linux_only, seen, wait_until
-from tests.conftest import Gate, StartServer, ToolError
-from tests.disk.stores import forget_measure
-from tests.shim.drainers import DRAINER, KEEPER, named, strike, the, wait_until_nobody_drains
-from tests.shim.shims import kill_both, parent_of
-from tests.tour.jam import Jam
+from tests.support.dispatchers import DISPATCHER, KEEPER, named, strike, the, wait_until_queue_is_done
+from tests.support.gate import Gate
+from tests.support.jam import Jam
+from tests.support.process_table import every_pid, parent_of, seen
+from tests.support.requires import linux_only
+from tests.support.server import StartServer, ToolError
+from tests.support.shims import kill_both
+from tests.support.stores import forget_measure
+from tests.support.waiting import wait_until
 
 OpenDoor = Callable[..., Jobs]
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
@@ -449,7 +452,7 @@ def test_what_it_takes_along_rests_on_disk_only_while_it_waits(one: Jobs, gate: 
     assert not (home / "jobs" / cancelled / "papers").exists()
     gate.open()
     ends(one, occupied, started, failing)
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     assert papers(home) == []
     assert not subprocess.run(["grep", "-rl", "s3cret", home], capture_output=True, check=False).stdout
 
@@ -471,7 +474,7 @@ def test_papers_that_cannot_be_read_end_the_job_and_stop_nobody(one: Jobs, gate:
     occupy(one, gate)
     torn, unreadable, fine = (one.execute("exit 6", queue=True).id for _ in range(3))
     (home / "jobs" / torn / "papers").write_bytes(b"")
-    strike(home, DRAINER, KEEPER)  # it may know the spec by heart, and so would the next
+    strike(home, DISPATCHER, KEEPER)  # it may know the spec by heart, and so would the next
     spec = home / "jobs" / unreadable / "spec.json"
     record = json.loads(spec.read_text())
     spec.write_text(json.dumps({**record, "queue": {"after": 7}}))
@@ -480,7 +483,7 @@ def test_papers_that_cannot_be_read_end_the_job_and_stop_nobody(one: Jobs, gate:
     assert isinstance(states[0], NeverStarted)
     assert "cannot be read" in states[0].reason
     assert getattr(states[1], "code", None) == 6
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     assert isinstance(open_jobs({"BGJOB_HOME": str(home)}).look(unreadable).job.state, NeverStarted)
 
 
@@ -501,14 +504,14 @@ def test_the_queue_drains_with_no_server_alive(
     for server in servers:
         server.kill()
     gate.open()
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     assert {getattr(end, "code", None) for end in ends(jobs, *ids)} == {0}
     assert diary.words() == ["00", "01", "10", "11", "20", "21"]
 
 
 @linux_only
 @pytest.mark.parametrize(
-    "killed", [(DRAINER,), (KEEPER,), (DRAINER, KEEPER)], ids=["drainer", "keeper", "both"]
+    "killed", [(DISPATCHER,), (KEEPER,), (DISPATCHER, KEEPER)], ids=["drainer", "keeper", "both"]
 )
 def test_who_drains_may_be_killed_at_any_time(
     one: Jobs, gate: Gate, diary: Diary, home: Path, killed: tuple[str, ...]
@@ -519,7 +522,7 @@ def test_who_drains_may_be_killed_at_any_time(
     strike(home, *killed)  # type: ignore[arg-type]
     gate.open()
     wait_until(lambda: len(diary.words()) == 3, "all have run", lambda: str(diary.words()))
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     assert diary.words() == ["a", "b", "c"]
     ends(one, *ids)
 
@@ -527,7 +530,7 @@ def test_who_drains_may_be_killed_at_any_time(
 @linux_only
 def test_where_nothing_ends_a_look_is_enough(one: Jobs, home: Path, diary: Diary) -> None:
     job_id = one.execute(diary.entry("ran"), terms={"delay_s": 3.0}).id
-    strike(home, DRAINER, KEEPER)
+    strike(home, DISPATCHER, KEEPER)
     assert isinstance(state(one, job_id), Queued)
     assert isinstance(ends(one, job_id)[0], Exited)
     assert diary.words() == ["ran"]
@@ -537,10 +540,10 @@ def test_where_nothing_ends_a_look_is_enough(one: Jobs, home: Path, diary: Diary
 def test_there_is_one_drainer_while_something_waits_and_none_after(one: Jobs, gate: Gate, home: Path) -> None:
     occupy(one, gate)
     ids = [one.execute("true", queue=True).id for _ in range(20)]
-    assert the(home, DRAINER) != the(home, KEEPER)  # one of each
+    assert the(home, DISPATCHER) != the(home, KEEPER)  # one of each
     gate.open()
     ends(one, *ids)
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
 
 
 @linux_only
@@ -558,7 +561,7 @@ def test_a_slot_whose_shim_and_guard_were_killed_is_used_again(one: Jobs, gate: 
 def test_a_stopped_drainer_stops_no_submitter(one: Jobs, gate: Gate, home: Path, diary: Diary) -> None:
     occupy(one, gate)
     ids = [one.execute(diary.entry("0"), queue=True).id]
-    drainer = the(home, DRAINER)
+    drainer = the(home, DISPATCHER)
     os.kill(drainer, signal.SIGSTOP)
     gate.open()
     began = time.monotonic()
@@ -583,7 +586,7 @@ def test_a_drainer_without_descriptors_tries_again(
     job_id = one.execute(diary.entry("ran"), queue=True).id
     first.open()
     gate.wait_until_reached()  # whoever drains has all the descriptors that it needs
-    drainer = the(home, DRAINER)
+    drainer = the(home, DISPATCHER)
     usual = resource.prlimit(drainer, resource.RLIMIT_NOFILE)
     resource.prlimit(drainer, resource.RLIMIT_NOFILE, (3, usual[1]))
     try:
@@ -591,7 +594,7 @@ def test_a_drainer_without_descriptors_tries_again(
         gate.open()
         one.execute(diary.entry("other"), queue=True)
         wait_until(lambda: seen(drainer).state == "S", "it has heard of that")  # type: ignore[union-attr]
-        assert (diary.words(), named(home, DRAINER)) == ([], [drainer])
+        assert (diary.words(), named(home, DISPATCHER)) == ([], [drainer])
         assert cpu_ticks(drainer) - before < 50
     finally:
         resource.prlimit(drainer, resource.RLIMIT_NOFILE, usual)
@@ -607,7 +610,7 @@ def test_what_cannot_be_started_for_want_of_processes_waits_on_and_runs_once(
     occupy(one, gate)
     ids = [one.execute(diary.entry(word), queue=True).id for word in "abc"]
     ids.append(one.execute(diary.entry("d"), after=[ids[0]]).id)
-    group = narrow_group(the(home, DRAINER), 3, request)  # itself, a guard and a shim
+    group = narrow_group(the(home, DISPATCHER), 3, request)  # itself, a guard and a shim
     gate.open()
     wait_until(lambda: group.refusals(cgroup.PROCESSES) >= 3, "it is tried, and again")
     assert all(isinstance(state(one, job_id), Running) for job_id in ids)
@@ -615,7 +618,7 @@ def test_what_cannot_be_started_for_want_of_processes_waits_on_and_runs_once(
     group.limit(cgroup.PROCESSES, 1000)
     assert all(isinstance(end, Exited) for end in ends(one, *ids))
     assert sorted(diary.words()) == ["a", "b", "c", "d"]
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     wait_until(lambda: not any(one.has_shim(job_id) for job_id in ids))
     assert {path.name for job_id in ids for path in (home / "jobs" / job_id).iterdir()} == {
         "spec.json",
@@ -647,7 +650,7 @@ def test_a_submitter_killed_before_its_job_was_visible_keeps_no_drainer(
     queue_dir.enter(str(home), queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1))
     job_id = one.execute("true", queue=True).id
     ends(one, job_id)
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
 
 
 @linux_only
@@ -679,7 +682,7 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
         (end,) = ends(one, job_id)
         assert (getattr(end, "code", None), diary.words()) == (3, ["ran"])
     ends(one, behind)
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     if killed == "both":
         assert state(one, job_id) == Lost(
             "its shim and its guard were killed as they started it: whether it ran is not known"
@@ -704,13 +707,13 @@ def test_a_job_that_was_queued_before_a_reboot_is_lost_and_never_started(
 ) -> None:
     occupy(one, gate)
     job_id = one.execute(diary.entry("ran"), queue=True).id
-    strike(home, DRAINER, KEEPER)
+    strike(home, DISPATCHER, KEEPER)
     spec = home / "jobs" / job_id / "spec.json"
     spec.write_text(json.dumps({**json.loads(spec.read_text()), "boot_id": "another"}))
     later = one.execute("true", queue=True).id
     gate.open()
     ends(one, later)
-    wait_until_nobody_drains(home)
+    wait_until_queue_is_done(home)
     end = open_jobs({"BGJOB_HOME": str(home)}).look(job_id).job.state
     assert end == Lost("the machine was restarted; whether it had started is not known")
     assert diary.words() == []
@@ -720,7 +723,7 @@ def test_a_job_that_was_queued_before_a_reboot_is_lost_and_never_started(
 def test_the_first_look_after_a_reboot_removes_what_rested_on_disk(one: Jobs, gate: Gate, home: Path) -> None:
     occupy(one, gate)
     job_id = one.execute("true", queue=True, terms={"delay_s": 1000}).id
-    strike(home, DRAINER, KEEPER)
+    strike(home, DISPATCHER, KEEPER)
     spec = home / "jobs" / job_id / "spec.json"
     spec.write_text(json.dumps({**json.loads(spec.read_text()), "boot_id": "another"}))
     (home / "boot.json").write_text('{"boot_id": "another"}')

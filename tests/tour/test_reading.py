@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bgjob.api import Look
-from tests.conftest import Gate, Server, ToolError
+from tests.support.gate import Gate
+from tests.support.server import Server, ToolError
 
 Ended = Callable[[str], Look]
 

@@ -13,10 +13,12 @@ from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Exited, Killed, OverLimit, TimedOut
 from bgjob.home import event_log
 from bgjob.store import event_reader
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server
-from tests.shim.shims import guard_pid, shim_pid, wait_until_gone
-from tests.tour.counted import counting, runs
+from tests.support.counted import counting, runs
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.server import Server
+from tests.support.shims import guard_pid, shim_pid
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 

@@ -7,8 +7,9 @@ import pytest
 
 from bgjob.api import Look
 from bgjob.core.job import Exited
-from tests.conftest import Gate, Server, StartServer, ToolError
-from tests.shim.shims import settable_signals
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.shims import settable_signals
 
 Ended = Callable[[str], Look]
 

@@ -10,8 +10,10 @@ import pytest
 
 from bgjob.api import Look
 from bgjob.system import processes
-from tests.chaos.tools import seen, wait_until
-from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.support.gate import Gate
+from tests.support.process_table import seen
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], Look]
 

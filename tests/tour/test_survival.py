@@ -14,8 +14,10 @@ from bgjob.link import sweep
 from bgjob.link.control import Line
 from bgjob.store.records import read_state
 from bgjob.system import processes
-from tests.conftest import Gate, Server, StartServer
-from tests.shim.shims import guard_pid, kill_both, shim_pid, stopped, wait_until_gone
+from tests.support.gate import Gate
+from tests.support.process_table import wait_until_gone
+from tests.support.server import Server, StartServer
+from tests.support.shims import guard_pid, kill_both, shim_pid, stopped
 
 Ended = Callable[[str], Look]
 

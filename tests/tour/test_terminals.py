@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bgjob.api import Look
-from tests.conftest import Gate, Server, StartServer, ToolError
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], Look]
 

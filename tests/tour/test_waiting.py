@@ -10,9 +10,10 @@ import pytest
 
 from bgjob.api import Cancellation, Conditions, Jobs, status
 from bgjob.link import sweep
-from tests.chaos.tools import wait_until
-from tests.conftest import Gate, Server, StartServer, ToolError
-from tests.shim.shims import kill_both, stopped
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.shims import kill_both, stopped
+from tests.support.waiting import wait_until
 
 SERVER_ON_A_PORT = (
     "import http.server, sys\n"

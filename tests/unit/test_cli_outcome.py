@@ -16,7 +16,7 @@ from bgjob.core.job import (
     State,
     TimedOut,
 )
-from tests.disk.stores import new_spec
+from tests.support.stores import new_spec
 
 ENDED = (0.0, 1.25, 0, 0)
 

@@ -15,7 +15,7 @@ from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output import excerpt
 from bgjob.output.excerpt import Excerpt, Window
 from bgjob.output.log_reader import LogReader
-from tests.disk.logs import STREAMS, PipedLog, joined
+from tests.support.logs import STREAMS, PipedLog, joined
 
 NOTE = re.compile(
     r"\n?\[bgjob: (\d+) bytes "

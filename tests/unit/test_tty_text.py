@@ -1,6 +1,5 @@
 """What a person's terminal is given: everything can be seen, only colours steer, however the bytes come in."""
 
-import re
 from collections.abc import Sequence
 from time import process_time_ns
 
@@ -10,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bgjob.output.tty_text import RESET, TtyText, cut, one_line, width
-from tests.faces.escapes import ESCAPES, as_text
-
-SGR = re.compile(r"\x1b\[[0-9;:]*m")
-STEERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-UNSEEN = re.compile(
-    "[\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
+from tests.support.escapes import ESCAPES, SGR, STEERS, UNSEEN, as_text
 
 
 def shown(*pieces: bytes) -> str:

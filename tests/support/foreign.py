@@ -19,9 +19,9 @@ from bgjob.api import Jobs
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
 from bgjob.store.store import Store
-from tests.disk.stores import jobs_on
+from tests.support.stores import jobs_on
 
-RECORDED = Path(__file__).with_name("stores") / "format-1" / "jobs"
+RECORDED = Path(__file__).parents[1] / "contracts/stores/format-1/jobs"
 VICTIM, ON_A_TERMINAL, LOST, BYSTANDER = "both streams, by turns", "on a terminal", "is lost", "exits with 0"
 WHOLE = "out 1\nout 2\nout 3\nunfinished"
 ANOTHER_ID = "00000000-0000-4000-8000-000000000000"

@@ -5,7 +5,7 @@ import os
 import select
 from pathlib import Path
 
-from tests.chaos.tools import wait_until
+from tests.support.waiting import wait_until
 
 
 class Jam:

@@ -8,11 +8,11 @@ from typing import Literal
 
 from bgjob.home import queue_dir
 from bgjob.system import processes
-from tests.chaos.tools import every_pid, seen, wait_until
-from tests.shim.shims import wait_until_gone
+from tests.support.process_table import every_pid, seen, wait_until_gone
+from tests.support.waiting import wait_until
 
 Part = Literal["bgjob-queue", "bgjob-keeper"]
-DRAINER: Part = "bgjob-queue"
+DISPATCHER: Part = "bgjob-queue"
 KEEPER: Part = "bgjob-keeper"
 
 
@@ -53,8 +53,12 @@ def strike(home: Path, *names: Part) -> None:
         wait_until_gone(pid)
 
 
-def wait_until_nobody_drains(home: Path) -> None:
-    wait_until(lambda: not named(home, DRAINER) + named(home, KEEPER), "nobody drains")
+def wait_until_no_dispatcher(home: Path) -> None:
+    wait_until(lambda: not named(home, DISPATCHER) + named(home, KEEPER), "no dispatcher is left")
+
+
+def wait_until_queue_is_done(home: Path) -> None:
+    wait_until_no_dispatcher(home)
     assert queue_dir.entries(str(home)) == []
 
 

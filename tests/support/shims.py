@@ -13,8 +13,8 @@ from bgjob.api import Jobs
 from bgjob.link import control
 from bgjob.link.control import Line
 from bgjob.system import processes
-
-PATIENCE_S = 20.0
+from tests.support.process_table import parent_of, wait_until_gone
+from tests.support.waiting import PATIENCE_S
 
 
 def directory(jobs: Jobs, job_id: str) -> Path:
@@ -30,10 +30,6 @@ def shim_pid(jobs: Jobs, job_id: str) -> int:
 def guard_pid(jobs: Jobs, job_id: str) -> int:
     """The shim's parent."""
     return parent_of(shim_pid(jobs, job_id))
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
 
 
 def kill_both(jobs: Jobs, job_id: str) -> None:
@@ -101,17 +97,6 @@ class Caller:
     def close(self) -> None:
         self._lines.close()
         self.socket.close()
-
-
-def wait_until_gone(pid: int) -> None:
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([pidfd], [], [], PATIENCE_S)[0], f"{pid} is still there"
-    finally:
-        os.close(pidfd)
 
 
 def is_alive_and_well(jobs: Jobs, job_id: str) -> bool:

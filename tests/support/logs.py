@@ -2,10 +2,13 @@
 
 import os
 import random
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bgjob.api import Jobs
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import Gap, LogReader, Piece
@@ -137,3 +140,29 @@ def pour(writer: LogWriter, stream: int, data: bytes) -> None:
     finally:
         os.close(source)
         os.close(sink)
+
+
+def kept_pieces(log: Path) -> Iterator[tuple[int, int, bytes]]:
+    """(stream, where in that stream, bytes), by the documented format alone."""
+    for path in sorted(path for path in log.glob("*") if path.name.isdigit()):
+        index, data, start = path.with_suffix(".runs").read_bytes(), path.read_bytes(), int(path.name)
+        at = dict(zip((STDOUT, STDERR), struct.unpack_from("<QQ", index), strict=True))
+        runs = list(struct.iter_unpack("<QQ", index[16 : len(index) // 16 * 16]))
+        for (left, stamp), (right, _) in zip(runs, [*runs[1:], (start + len(data), 0)], strict=True):
+            stream, piece = stamp & 0xFF, data[left - start : right - start]
+            yield stream, at[stream], piece
+            at[stream] += len(piece)
+
+
+def missing_bytes(jobs: Jobs, job_id: str, log: Path, printed: dict[int, bytes]) -> int:
+    """How much of what it printed is not in the log. What is must be right, and what is not must be told."""
+    kept = {STDOUT: 0, STDERR: 0}
+    for stream, at, piece in kept_pieces(log):
+        wanted = printed[stream][at : at + len(piece)]
+        assert piece == wanted, f"stream {stream} has {piece[:60]!r} at {at}, not {wanted[:60]!r}"
+        kept[stream] += len(piece)
+    output = jobs.output(job_id)
+    told = {STDOUT: output.stdout_dropped_bytes, STDERR: output.stderr_dropped_bytes}
+    missing = {stream: len(printed[stream]) - kept[stream] for stream in printed}
+    assert told == missing, f"missing are {missing}, told are {told}"
+    return sum(missing.values())

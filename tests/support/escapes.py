@@ -5,7 +5,16 @@ program too. What is hidden in it says `PWNED` where it can carry text. `as_text
 would be given. Both the tests of the command line and those of the tools go through all of them.
 """
 
+import re
 from collections.abc import Mapping
+
+# What a terminal may be given of all this: colours. Nothing else that steers it, and nothing that is not seen.
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+STEERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+UNSEEN = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 PWNED = "PWNED"
 _BASE64 = b"UFdORUQ="  # of PWNED
