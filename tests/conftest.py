@@ -11,6 +11,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
 from bgjob.api import Jobs, Look, open_jobs
+from tests.support.control_groups import skip_without_control_group
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.server import Server, StartServer
@@ -21,6 +22,10 @@ settings.load_profile("patient")
 
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_without_control_group(item)
 
 
 @pytest.fixture

@@ -89,3 +89,31 @@ def folders_imported_by(path: Path) -> set[str]:
     """Of tests/, and without the file's own."""
     named = re.findall(r"^ *(?:from|import) tests\.(\w+)", path.read_text(), re.MULTILINE)
     return set(named) - {path.relative_to(TESTS).parts[0]}
+
+
+TOUCHES = (
+    "os.mkdir",
+    "os.fork",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "socket.bind",
+    "socket.connect",
+    "os.kill",
+)
+IMPORT_ALL = """
+import importlib, pathlib, sys
+touched = []
+sys.addaudithook(lambda event, arguments: touched.append((event, arguments)) if event in {0} else None)
+for path in sorted(pathlib.Path("tests").rglob("test_*.py")):
+    importlib.import_module(".".join(path.with_suffix("").parts))
+print(touched)
+"""
+
+
+def test_importing_the_tests_touches_nothing() -> None:
+    """No process, no directory, no control group: whoever only lists the tests leaves the machine as it was."""
+    script = IMPORT_ALL.format(TOUCHES)
+    answer = subprocess.run(
+        [sys.executable, "-B", "-c", script], cwd=TESTS.parent, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert answer.stdout == "[]\n"

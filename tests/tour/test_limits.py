@@ -17,6 +17,7 @@ from bgjob.home import event_log
 from bgjob.link import sweep
 from bgjob.store import event_reader
 from bgjob.system import cgroup, processes
+from tests.support.control_groups import groups_left, in_control_group, mechanisms
 from tests.support.counted import counting, runs
 from tests.support.gate import Gate
 from tests.support.jam import Jam
@@ -32,34 +33,9 @@ HOG = f'''exec "{sys.executable}" -c "
 held = [bytearray(8 << 20) for _ in range(64)]
 import time; time.sleep(1000)"'''
 BURN = "while :; do :; done"
+MANY = "for i in $(seq 30); do sleep 1000 & done; wait"
 BOMB = "if [ $1 -gt 0 ]; then sh $0 $(($1-1)) & sh $0 $(($1-1)) & fi; sleep 50 & wait"
 GENERATIONS = 9  # 1500 processes if nobody ends it: enough to be a bomb, and no harm
-
-
-def groups_left(job_id: str) -> list[Path]:
-    """In our own group of each hierarchy, or in one above that hands out controllers."""
-    places = {
-        place
-        for top, here in cgroup.find_tops().values()
-        for place in (Path(here), *Path(here).parents)
-        if place.is_relative_to(top)
-    }
-    return [group for place in places if (group := place / f"{cgroup.PREFIX}{job_id}").exists()]
-
-
-CAN = {
-    kind: kind in cgroup.made(f"test-{os.getpid()}", {kind: 1 << 20})
-    for kind in (cgroup.MEMORY, cgroup.PROCESSES, cgroup.CPU)
-}
-for group in groups_left(f"test-{os.getpid()}"):
-    cgroup.remove(str(group))
-
-
-def mechanisms(kind: str) -> pytest.MarkDecorator:
-    """Both, where this machine lets us make control groups."""
-    why = f"no control group for {kind} can be made here"
-    on = pytest.param("on", marks=pytest.mark.skipif(not CAN[kind], reason=why), id="cgroup")
-    return pytest.mark.parametrize("cgroup_use", [on, pytest.param("off", id="watched")])
 
 
 @pytest.fixture
@@ -106,7 +82,7 @@ def test_memory_is_that_of_all_processes_together(jobs: Jobs, ended: Ended, cgro
     assert over(look).limit == "memory"
 
 
-@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+@in_control_group(cgroup.MEMORY)
 def test_a_job_that_fails_after_the_kernel_killed_a_part_of_it_ran_out_of_memory(
     jobs: Jobs, ended: Ended
 ) -> None:
@@ -127,28 +103,24 @@ def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(
     assert processes.marked(job_id) == []
 
 
-@pytest.mark.skipif(not CAN[cgroup.PROCESSES], reason="no control group for processes can be made here")
+@in_control_group(cgroup.PROCESSES)
 def test_a_job_that_fails_because_it_may_not_fork_is_over_its_limit(jobs: Jobs, ended: Ended) -> None:
     """It ends by itself, and at once: nobody has to have looked meanwhile."""
     state = over(ended(jobs.execute("sleep 1; echo not reached", terms={"processes": 1}).id))
     assert (state.limit, state.code) == ("processes", 2)
 
 
-def kernels(kind: str, terms: dict[str, Any], command: str) -> Any:
-    can = kind not in CAN or CAN[kind]
-    why = f"no control group for {kind} can be made here"
-    return pytest.param(terms, command, marks=pytest.mark.skipif(not can, reason=why), id=next(iter(terms)))
-
-
 @linux_only
 @pytest.mark.parametrize(
     ("terms", "command"),
     [
-        kernels(cgroup.MEMORY, {"memory": "60MB"}, HOG),
-        kernels(cgroup.PROCESSES, {"processes": 20}, "for i in $(seq 30); do sleep 1000 & done; wait"),
-        kernels("file_size", {"file_size": "1MB"}, "exec head -c 3M /dev/zero > large"),
-        kernels("cpu_s", {"cpu_s": 100}, f"ulimit -St 1; {BURN}"),  # before we could have seen it
+        pytest.param({"memory": "60MB"}, HOG, marks=in_control_group(cgroup.MEMORY)),
+        pytest.param({"processes": 20}, MANY, marks=in_control_group(cgroup.PROCESSES)),
+        ({"file_size": "1MB"}, "exec head -c 3M /dev/zero > large"),
+        # before we could have seen it
+        ({"cpu_s": 100}, f"ulimit -St 1; {BURN}"),
     ],
+    ids=["memory", "processes", "file_size", "cpu_s"],
 )
 def test_a_job_whose_first_process_the_kernel_ended_leaves_nothing_running(
     jobs: Jobs, ended: Ended, tmp_path: Path, terms: dict[str, Any], command: str
@@ -336,7 +308,7 @@ def test_the_limit_is_not_forgotten_when_the_shim_is_killed_while_it_ends_the_jo
     assert (state.limit, state.signal) == ("silence", signal.SIGKILL)
 
 
-@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+@in_control_group(cgroup.MEMORY)
 def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs) -> None:
     for command in ("exit 7", "sleep 50") * 10:
         job_id = jobs.execute(command, terms={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
@@ -344,7 +316,7 @@ def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs) -> None:
         assert not groups_left(job_id)
 
 
-@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+@in_control_group(cgroup.MEMORY)
 def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
     gate.wait_until_reached()
@@ -354,7 +326,7 @@ def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate)
     assert not groups_left(job_id)
 
 
-@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+@in_control_group(cgroup.MEMORY)
 def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate) -> None:
     """Its processes have ended by themselves, and nobody has asked for it since."""
     job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
@@ -401,7 +373,7 @@ def test_a_run_over_its_limit_has_failed_and_is_run_again(
     assert [event["limit"] for event in events_of(jobs, job_id, "restarting")] == [limit, limit]
 
 
-@pytest.mark.skipif(not CAN[cgroup.MEMORY], reason="no control group for memory can be made here")
+@in_control_group(cgroup.MEMORY)
 def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_between_them(
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
