@@ -6,88 +6,59 @@ After a change of a tool or a setting: BGJOB_UPDATE=1 .venv/bin/pytest tests/con
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from mcp_types import Tool
 
 from bgjob.core.config import settings_as_markdown
-from bgjob.mcp.tools import TOOLS
-from tests.contracts import golden
+from tests.contracts import doc_tables, golden
 
 ROOT = golden.ROOT
 README, ARCHITECTURE = ROOT / "README.md", ROOT / "ARCHITECTURE.md"
+REFERENCE = ROOT / "docs" / "reference.md"
 PACKAGE = ROOT / "src" / "bgjob"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)")
 BGJOB = Path(sys.executable).with_name("bgjob")
-MAX_README_LINES = 160
+MAX_README_LINES, MAX_README_BYTES = 150, 6_000
 
 
 class TestTheReadme:
     def test_its_table_of_tools_is_current(self) -> None:
-        golden.check(README, with_section("tools", tools_as_markdown()))
-
-    def test_its_table_of_settings_is_current(self) -> None:
-        golden.check(README, with_section("settings", settings_as_markdown()))
+        check_section(README, "tools", doc_tables.tools_in_short())
 
     def test_it_stays_a_front_door(self) -> None:
         assert len(README.read_text().splitlines()) <= MAX_README_LINES
+        assert len(README.read_bytes()) <= MAX_README_BYTES
+
+    def test_it_names_only_commands_that_exist(self) -> None:
+        named = set(re.findall(r"(?:`|-- )bgjob ([a-z]+)", README.read_text()))
+        assert named
+        assert named <= commands_of(run_help())
+
+
+class TestTheReference:
+    def test_its_tools_are_current(self) -> None:
+        check_section(REFERENCE, "tools", doc_tables.tools_in_full())
+
+    def test_its_options_are_current(self) -> None:
+        check_section(REFERENCE, "options", doc_tables.options())
+
+    def test_its_settings_are_current(self) -> None:
+        check_section(REFERENCE, "settings", settings_as_markdown())
 
     def test_its_commands_are_those_of_the_command_line(self) -> None:
-        named = set(re.findall(r"(?m)(?:^|`)bgjob ([a-z]+)", README.read_text()))
+        named = set(re.findall(r"(?m)^bgjob ([a-z]+)", REFERENCE.read_text()))
         assert named == commands_of(run_help())
 
-    def test_its_usage_lines_name_only_options_that_exist(self) -> None:
-        lines = re.findall(r"(?m)^bgjob ([a-z]+) (.*?)(?: {3,}|$)", README.read_text())
-        assert len(lines) == len(commands_of(run_help()))
+    def test_its_usage_lines_name_every_option_and_no_other(self) -> None:
+        lines = re.findall(r"(?m)^bgjob ([a-z]+)(.*(?:\n {10}.*)*)", REFERENCE.read_text())
         for command, usage in lines:
-            options = set(re.findall(r"(?<![\w-])--?[a-z]+", usage))
-            assert options <= set(re.findall(r"(?<![\w-])--?[a-z]+", run_help(command)))
+            assert options_in(usage) == options_in(options_part(run_help(command))) - {"-h", "--help"}
 
 
-def with_section(name: str, text: str) -> str:
-    """The README with this between its markers."""
-    pattern = re.compile(rf"(<!-- {name}:.*?-->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    renewed, count = pattern.subn(lambda found: found[1] + text + found[2], README.read_text())
-    assert count == 1, f"README.md has no markers for {name}"
-    return renewed
-
-
-def tools_as_markdown() -> str:
-    head = (
-        "| tool | arguments (? = optional) | answer (? = if any) | what it does |",
-        "| --- | --- | --- | --- |",
-    )
-    return "".join(f"{line}\n" for line in [*head, *map(row, TOOLS.listing)])
-
-
-def row(tool: Tool) -> str:
-    cells = (
-        f"`{tool.name}`",
-        fields(tool.input_schema) or "none",
-        fields(tool.output_schema or {}),
-        first_sentence(tool.description or ""),
-    )
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def fields(schema: Mapping[str, Any]) -> str:
-    required = schema.get("required", ())
-    return ", ".join(
-        f"`{name}`" + ("" if name in required else "?") + of_items(each)
-        for name, each in schema["properties"].items()
-    )
-
-
-def of_items(schema: Mapping[str, Any]) -> str:
-    return f" (each {fields(schema['items'])})" if "properties" in schema.get("items", {}) else ""
-
-
-def first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?]) ", text)[0]
+def check_section(page: Path, name: str, text: str) -> None:
+    golden.check(page, doc_tables.with_section(page.read_text(), name, text))
 
 
 def run_help(*command: str) -> str:
@@ -98,6 +69,15 @@ def run_help(*command: str) -> str:
 
 def commands_of(help_text: str) -> set[str]:
     return set(re.findall(r"(?m)^    ([a-z]+)  ", help_text))
+
+
+def options_part(help_text: str) -> str:
+    """The lines that explain an option: `  -f, --follow  …`."""
+    return "\n".join(re.findall(r"(?m)^  (-.*?)(?:  |$)", help_text))
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
