@@ -26,7 +26,7 @@ def with_section(page: str, name: str, text: str) -> str:
 
 
 def tools_in_short() -> str:
-    rows = ((f"`{tool.name}`", first_sentence(tool)) for tool in TOOLS.listing)
+    rows = ((f"`{tool.name}`", first_clause(tool)) for tool in TOOLS.listing)
     return table(("tool", "what it does"), rows)
 
 
@@ -89,8 +89,8 @@ def fields_of_items(schema: Mapping[str, Any]) -> str:
     return f" (each {fields(schema['items'])})" if "properties" in schema.get("items", {}) else ""
 
 
-def first_sentence(tool: Tool) -> str:
-    return re.split(r"(?<=[.!?]) ", tool.description or "")[0]
+def first_clause(tool: Tool) -> str:
+    return re.split(r"[.:;] ", tool.description or "")[0]
 
 
 def options() -> str:
