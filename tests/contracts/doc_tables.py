@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp_types import Tool
 
-from bgjob.core.options import OPTIONS
+from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.tools import TOOLS
 
 PROSE_COLUMNS = 110
@@ -94,7 +94,9 @@ def first_clause(tool: Tool) -> str:
 
 
 def options() -> str:
-    return table(("option", "accepted"), ((f"`{name}`", term.accepted) for name, term in OPTIONS.items()))
+    return table(
+        ("option", "accepted"), ((f"`{name}`", option.accepted) for name, option in ALL_OPTIONS.items())
+    )
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
