@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, Look, Typed
+from bgjob.api.spec import spec_of
+from bgjob.api.start import launch
 from bgjob.core.job import NeverStarted
 from bgjob.home import jobdir
 from bgjob.system import cgroup, processes
@@ -86,9 +88,9 @@ def test_ctrl_c_on_a_terminal_reaches_it(jobs: Jobs, ended: Ended, gate: Gate) -
 def test_an_exec_that_fails_says_why_and_leaves_no_group(jobs: Jobs, home: Path, tmp_path: Path) -> None:
     """The shell goes between the check and the exec: as posix_spawn would have put it."""
     for terms in ({}, LIMITS):
-        spec = jobs._spec("true", jobs._terms(terms))
+        spec = spec_of(jobs.context, "true", terms=terms)
         missing = type(spec)(**{**vars(spec), "shell": f"{tmp_path}/gone"})
-        job = jobs._launch(missing, {})
+        job = launch(jobs.context, missing, {})
         assert isinstance(job.state, NeverStarted)
         assert job.state.reason == (
             f"FileNotFoundError: [Errno 2] No such file or directory: '{tmp_path}/gone'"

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from bgjob.api import Cancellation, Jobs, Typed, open_jobs
+from bgjob.api.spec import spec_of
+from bgjob.api.start import launch
 from bgjob.home import event_log, watch_registry
 from tests.support.gate import Gate
 from tests.support.process_table import parent_of, wait_until_gone
@@ -103,9 +105,9 @@ class TestWhatHappened:
 
     def test_a_command_that_cannot_be_started_is_told_to_have_ended(self, jobs: Jobs, tmp_path: Path) -> None:
         (gone := tmp_path / "gone").mkdir()
-        spec = jobs._spec("true", {}, cwd=str(gone))
+        spec = spec_of(jobs.context, "true", cwd=str(gone))
         gone.rmdir()
-        job = jobs._launch(spec, {})
+        job = launch(jobs.context, spec, {})
         found = jobs.events("0.0", job_ids=[job.id], timeout_s=PATIENCE_S)
         assert [(event.kind, event.details["cause"]) for event in found.events] == [
             ("ended", "never_started")

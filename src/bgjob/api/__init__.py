@@ -1,14 +1,21 @@
-"""The door: the verbs that every face uses."""
+"""The verbs that every face uses: functions on a Context, one file each, and `Jobs`, which has them as methods."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from bgjob.api.conditions import Conditions
-from bgjob.api.events import Telling
-from bgjob.api.execute import Executing, IfRunning
-from bgjob.api.interact import Typed
+from bgjob.api.context import Context
+from bgjob.api.events import job_events, news
+from bgjob.api.execute import IfRunning, execute_command
+from bgjob.api.find import find_job, find_typed
+from bgjob.api.interact import Typed, interact_with_job
+from bgjob.api.kill import kill_job
 from bgjob.api.news import News
-from bgjob.api.output import Shown, View
+from bgjob.api.output import Shown, View, follow_output, job_output, tail_output
+from bgjob.api.processes import processes_of
+from bgjob.api.queue import prioritize
 from bgjob.api.results import (
     Chunk,
     Found,
@@ -25,14 +32,21 @@ from bgjob.api.results import (
     Ran,
     Waited,
 )
-from bgjob.api.search import Searching
-from bgjob.api.start import absolute
-from bgjob.api.wait import Cancellation, Mode
+from bgjob.api.search import search_output
+from bgjob.api.snapshot import Snapshot
+from bgjob.api.spec import absolute
+from bgjob.api.start import start_job
+from bgjob.api.status import job_status, list_jobs
+from bgjob.api.wait import Cancellation, Mode, wait_for_conditions, wait_for_jobs
 from bgjob.core import options
-from bgjob.core.config import settings_from, unknown_settings
+from bgjob.core.config import Settings, settings_from, unknown_settings
 from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.link.spawn import Spawner
+from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 __all__ = [
     "Cancellation",
@@ -64,12 +78,76 @@ __all__ = [
 ]
 
 
-class Jobs(Executing, Searching, Telling):
-    """All verbs, on one store."""
+class _Verb(Generic[Parameters, Answer]):
+    """A function on a context, as a method of Jobs."""
+
+    def __init__(self, function: Callable[Concatenate[Context, Parameters], Answer]) -> None:
+        self._function = function
+
+    def __get__(self, jobs: "Jobs", _owner: type["Jobs"]) -> Callable[Parameters, Answer]:
+        return partial(self._function, jobs.context)
+
+
+class Jobs:
+    """The verbs, on the jobs of one store."""
+
+    def __init__(
+        self, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner
+    ) -> None:
+        self.context = Context.of(store, settings, environ, spawner)
+
+    run = _Verb(execute_command)
+    execute = _Verb(start_job)
+    look = _Verb(job_status)
+    list = _Verb(list_jobs)
+    find = _Verb(find_job)
+    find_typed = _Verb(find_typed)
+    output = _Verb(job_output)
+    tail = _Verb(tail_output)
+    follow = _Verb(follow_output)
+    search = _Verb(search_output)
+    wait = _Verb(wait_for_conditions)
+    wait_for = _Verb(wait_for_jobs)
+    events = _Verb(job_events)
+    news = _Verb(news)
+    interact = _Verb(interact_with_job)
+    prioritize = _Verb(prioritize)
+    kill = _Verb(kill_job)
+
+    def close(self) -> None:
+        self.context.spawner.close()
+
+    # -- what is where ------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        return self.context.store
+
+    @property
+    def home(self) -> str:
+        return self.store.home
+
+    @property
+    def events_directory(self) -> str:
+        return self.store.events
+
+    def directory(self, job_id: str) -> str:
+        return self.store.directory(job_id)
+
+    def has_shim(self, job_id: str) -> bool:
+        """True while the job runs, and after its end while processes of it are left."""
+        return self.store.has_shim(job_id)
+
+    def processes(self, job_id: str) -> Sequence[int]:
+        """The ids of the job's processes that are alive."""
+        return processes_of(self.context, self.store.load(job_id))
+
+    def log(self, job_id: str) -> LogReader:
+        return Snapshot(self.context, job_id).log
 
 
 def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
-    """The door to the store that this environment names. `many`: worth having a zygote for."""
+    """The jobs of the store that this environment names. `many`: so many starts that a zygote is worth it."""
     settings = settings_from(environ)
     _warn_of(unknown_settings(environ))
     if not os.path.isdir(settings.working_dir):
@@ -79,7 +157,7 @@ def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
 
 
 def _warn_of(problems: list[str]) -> None:
-    """On stderr, in the way of the face that has set up logging, or plainly."""
+    """On stderr: as the face has set up logging, or plainly."""
     if problems:
         import logging  # most starts have nothing to say
 

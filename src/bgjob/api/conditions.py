@@ -1,4 +1,4 @@
-"""One job under watch: has what somebody waits for come true?"""
+"""What a wait is for, and whether it has come true for a job."""
 
 import contextlib
 import math
@@ -6,10 +6,13 @@ import time
 from dataclasses import dataclass
 
 from bgjob.api import activity
+from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
-from bgjob.api.output import Reading
+from bgjob.api.output import Shown, tail_of
+from bgjob.api.processes import processes_of, waits_for_input
 from bgjob.api.results import ConditionWord, Met
-from bgjob.core.job import Queued, Running
+from bgjob.api.snapshot import Snapshot
+from bgjob.core.job import Job, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import Line, NoShim
@@ -19,7 +22,7 @@ from bgjob.output.text import plain_line
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 SHIM_PATIENCE_S = 10.0
-HEAR_PATIENCE_S = 1.0  # it has begun to speak, and what it says fits into one packet
+HEAR_PATIENCE_S = 1.0  # the shim has begun to answer, and its answer fits into one packet
 LAST_LINE_CHARACTERS = 200
 
 
@@ -41,27 +44,35 @@ class Conditions:
 
     @property
     def need_looking(self) -> bool:
-        """The kernel wakes nobody for these."""
+        """For these the kernel wakes no process."""
         return self.port is not None or self.for_input
 
 
-class Watch:
-    def __init__(self, door: Reading, job_id: str, since: int, conditions: Conditions) -> None:
-        self._door, self.job_id, self._conditions = door, job_id, conditions
+class Awaited:
+    """One job that a wait is for: a snapshot of it, and what has come true."""
+
+    def __init__(self, context: Context, job_id: str, since: int, conditions: Conditions) -> None:
+        self._context, self._conditions = context, conditions
         self._scanned = since
         self._is_armed = False
-        self._told = 0  # where the log ended when the shim last spoke
+        self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
         self.line: Line | None = None
-        self.job = door._store.load(job_id)
+        self.snapshot = Snapshot(context, job_id)
         self.met: Met | None = None
 
-    # -- looking ------------------------------------------------------------------------------------
+    @property
+    def job(self) -> Job:
+        return self.snapshot.job
+
+    def look_again(self) -> None:
+        self.snapshot = Snapshot(self._context, self.job.id)
+
+    # -- what has come true -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Sets `met` when something has come true."""
-        self.job = self._door._store.load(self.job_id)  # before its log: what has ended has a whole one
-        self.met = self._door._reading(self.job, self._in_output) or self._at_end() or self._in_the_kernel()
+        """Sets `met` if a condition is true of the snapshot."""
+        self.met = self.snapshot.read(self._in_output) or self._at_end() or self._in_the_kernel()
 
     def _in_output(self, log: LogReader) -> Met | None:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]
@@ -82,7 +93,7 @@ class Watch:
         return [(match.offset, Met(word, plain_line(match.line))) for match in result.matches]
 
     def _begin_of_unfinished_lines(self, log: LogReader) -> int:
-        """Such a line is looked at again with what comes."""
+        """An unfinished line is searched again with what comes."""
         return min(
             _begin_of_unfinished_line(log, stream, self._scanned) for stream in self._conditions.streams
         )
@@ -90,13 +101,11 @@ class Watch:
     def _in_silence(self, log: LogReader) -> Met | None:
         if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
             return None
-        if self.silent_s(log) < self._conditions.silence_s:
-            return None
-        return Met("silence")
+        return Met("silence") if self._silent_s(log) >= self._conditions.silence_s else None
 
-    def silent_s(self, log: LogReader) -> float:
-        """By a clock that nobody sets, from what we saw; the machine's own tells only what was before that."""
-        now, end = time.monotonic(), max(log.end, self._told)
+    def _silent_s(self, log: LogReader) -> float:
+        """By the monotonic clock, from what we saw; the wall clock tells only of the time before our first look."""
+        now, end = time.monotonic(), max(log.end, self._log_end_told)
         if end != self._seen:
             unseen_s = now - self._looked_at
             self._seen, self._silent_since = end, now - min(idle_s(self.job, log.written_at), unseen_s)
@@ -109,43 +118,48 @@ class Watch:
     def _in_the_kernel(self) -> Met | None:
         if self._conditions.port is not None and (port := self._listening_port()):
             return Met("port", str(port))
-        if self._conditions.for_input and self._door._waits_for_input(self.job) == "yes":
+        if self._conditions.for_input and waits_for_input(self._context, self.job) == "yes":
             return Met("input")
         return None
 
     def _listening_port(self) -> int | None:
-        for held in activity.listening_ports(self._door._processes(self.job)) or ():
+        for held in activity.listening_ports(processes_of(self._context, self.job)) or ():
             if self._conditions.port in (0, held.port):
                 return held.port
         return None
 
     def last_line(self) -> str:
-        output = self._door.tail(self.job_id, 1)
+        output = tail_of(self._context, self.snapshot, 1, Shown(), since=None)
         return (output.stdout or output.stderr).strip()[-LAST_LINE_CHARACTERS:]
 
     # -- being woken --------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """Ask the shim to say when something happens. Without one (`line` is None) the disk tells what there is."""
+        """Ask the shim to answer when something has happened since the snapshot.
+
+        Where there is no shim, `line` is None, and the disk tells how the job stands.
+        """
         if self._is_armed:
             return
         try:
-            self.line = self.line or Line(self._door._store.control_path(self.job_id))
-            end = self._door._reading(self.job, lambda log: log.end)
-            beyond = max(end, self._told)  # a full disk may have swallowed what came
-            self.line.send(
-                SHIM_PATIENCE_S, op="wait", beyond=beyond if self._conditions.want_output else None
-            )
+            self.line = self.line or Line(self._context.store.control_path(self.job.id))
+            self.line.send(SHIM_PATIENCE_S, op="wait", beyond=self._beyond())
             self._is_armed = True
         except (NoShim, TimeoutError):
             self.hang_up()
+
+    def _beyond(self) -> int | None:
+        """None: output does not matter. A full disk may have swallowed output of which the shim has told."""
+        if not self._conditions.want_output:
+            return None
+        return max(self.snapshot.read(lambda log: log.end), self._log_end_told)
 
     def hear(self) -> None:
         """The shim has answered, or is gone."""
         self._is_armed = False
         try:
             if self.line:
-                self._told = self.line.receive(HEAR_PATIENCE_S)["end"]
+                self._log_end_told = self.line.receive(HEAR_PATIENCE_S)["end"]
         except (NoShim, TimeoutError):
             self.hang_up()
 

@@ -1,14 +1,18 @@
-"""Steering a job: what is typed into it."""
+"""Typing into a job."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bgjob.api.kill import LOOK_AGAIN_S, SHIM_PATIENCE_S, Killing, Waking
-from bgjob.api.output import Reading, Shown
+from bgjob.api.context import Context
+from bgjob.api.kill import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
+from bgjob.api.output import Shown, job_output
+from bgjob.api.processes import supervisors_of
 from bgjob.api.results import Interaction
-from bgjob.api.start import check_may_steer, check_size
+from bgjob.api.snapshot import Snapshot
+from bgjob.api.spec import check_size
+from bgjob.api.start import check_may_steer
 from bgjob.core.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
@@ -16,8 +20,10 @@ from bgjob.link.control import Line, NoShim
 from bgjob.output.log_reader import LogReader
 from bgjob.terminal.keys import keys_to_bytes
 
-QUIET_S = 0.003  # a job that has printed, and waits for input since so long, has answered
-SETTLE_S = 0.1  # and so has one that does not wait for input, or of which nobody knows, after so long
+# a job has answered when it has printed, and has waited for input so long;
+QUIET_S = 0.003
+# or, where it does not wait for input or that is not known, when it has printed nothing more for so long
+SETTLE_S = 0.1
 CURSOR_MODE_BYTES = 1 << 18
 UNREACHED = "nobody answers at its socket, and nothing was typed; kill_job can end it all the same"
 INTERRUPTED = (
@@ -28,7 +34,7 @@ INTERRUPTED = (
 
 @dataclass(frozen=True)
 class Typed:
-    """What goes into a job: text, then keys by their names, then perhaps the end of it all."""
+    """What goes into a job: text, then keys by their names, then perhaps the end of its input."""
 
     text: str = ""
     keys: Sequence[str] = ()
@@ -36,98 +42,94 @@ class Typed:
     close_stdin: bool = False
 
 
-class Steering(Reading, Killing):
-    def interact(
-        self,
-        job_id: str,
-        typed: Typed,
-        *,
-        resize: tuple[int, int] | None = None,
-        wait_s: float = 0.5,
-        shown: Shown | None = None,
-    ) -> Interaction:
-        """Type into a job; what it printed from then on, once it has answered or the wait is over."""
-        job = self._store.load(job_id)
-        check_may_steer(self._settings, job)
-        if not isinstance(job.state, Running) or isinstance(job.state, Queued):
-            raise NotRunning(job_id)
-        data = b"" if resize and typed == Typed() else self._bytes_of(typed, job)
-        try:
-            with self._line(job_id) as shim:
-                if resize:
-                    self._resize(shim, job, *resize)
-                fed, answered = self._feed(shim, job_id, data, wait_s, typed.close_stdin)
-                at, accepted, unread = fed["at"], fed["accepted"], answered["unread"]
-        except NoShim:
-            if isinstance(self._settled(job_id).state, Running):
-                raise NotSteerable(job_id, INTERRUPTED) from None
-            raise NotRunning(job_id) from None
-        except TimeoutError:
-            raise NotSteerable(job_id, "its shim does not answer in time") from None
-        return Interaction(self.output(job_id, str(at), shown), accepted, unread)
-
-    def _bytes_of(self, typed: Typed, job: Job) -> bytes:
-        """On a terminal the Enter key is a carriage return; a pipe knows only newlines."""
-        text = typed.text
-        nothing_else = not typed.keys and not typed.close_stdin
-        if typed.add_newline and not text.endswith("\n") and (text or nothing_else):
-            text += "\n"
-        try:
-            data = (text.replace("\n", "\r") if job.spec.pty else text).encode()
-        except UnicodeEncodeError as error:
-            raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
-        return data + keys_to_bytes(
-            typed.keys, application_cursor=bool(typed.keys) and self._cursor_mode(job)
-        )
-
-    def _cursor_mode(self, job: Job) -> bool:
-        """Whether the program has switched the arrow keys to application mode."""
-
-        def last_switch(log: LogReader) -> bool:
-            start = max(0, log.end - CURSOR_MODE_BYTES)
-            window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
-            return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
-
-        return job.spec.pty and self._reading(job, last_switch)
-
-    def _resize(self, shim: Line, job: Job, rows: int, cols: int) -> None:
-        if not job.spec.pty:
-            raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
-        check_size(rows, cols)
-        answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
-        if not answer["ok"]:
-            raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
-
-    def _feed(
-        self, shim: Line, job_id: str, data: bytes, wait_s: float, close_stdin: bool
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        deadline = time.monotonic() + wait_s
-        patience_s = wait_s + SHIM_PATIENCE_S
-        fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
-        self._check_fed(job_id, fed)
-        return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
-
-    def _check_fed(self, job_id: str, fed: dict[str, Any]) -> None:
-        if fed["ok"]:
-            return
-        if isinstance(self._store.load(job_id).state, Running):
-            raise StdinClosed(job_id)
+def interact_with_job(
+    context: Context,
+    job_id: str,
+    typed: Typed,
+    *,
+    resize: tuple[int, int] | None = None,
+    wait_s: float = 0.5,
+    shown: Shown | None = None,
+) -> Interaction:
+    """Type into a job; what it printed from then on, once it has answered or the wait is over."""
+    snapshot = Snapshot(context, job_id)
+    job = snapshot.job
+    check_may_steer(context.settings, job)
+    if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise NotRunning(job_id)
+    data = b"" if resize and typed == Typed() else _bytes_of(typed, snapshot)
+    try:
+        with _line(context, job_id) as shim:
+            if resize:
+                _resize(shim, job, *resize)
+            fed, answered = _feed(context, shim, job_id, data, wait_s, typed.close_stdin)
+            at, accepted, unread = fed["at"], fed["accepted"], answered["unread"]
+    except NoShim:
+        if isinstance(settled(context, job_id).state, Running):
+            raise NotSteerable(job_id, INTERRUPTED) from None
+        raise NotRunning(job_id) from None
+    except TimeoutError:
+        raise NotSteerable(job_id, "its shim does not answer in time") from None
+    return Interaction(job_output(context, job_id, str(at), shown), accepted, unread)
 
-    def _line(self, job_id: str) -> Line:
-        """To the job's shim; or to its guard, which may be about to take over."""
-        deadline = time.monotonic() + SHIM_PATIENCE_S
-        waking = Waking(lambda: self._supervisors(job_id))
-        while True:
-            try:
-                return Line(self._store.control_path(job_id))
-            except (NoShim, TimeoutError):
-                if not self._store.has_shim(job_id):
-                    raise
-                if time.monotonic() > deadline:
-                    raise NotSteerable(job_id, UNREACHED) from None
-            waking.now_and_then()
-            time.sleep(LOOK_AGAIN_S)
+
+def _bytes_of(typed: Typed, snapshot: Snapshot) -> bytes:
+    """On a terminal the Enter key is a carriage return; a pipe knows only newlines."""
+    text, has_pty = typed.text, snapshot.job.spec.pty
+    nothing_else = not typed.keys and not typed.close_stdin
+    if typed.add_newline and not text.endswith("\n") and (text or nothing_else):
+        text += "\n"
+    try:
+        data = (text.replace("\n", "\r") if has_pty else text).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
+    application_cursor = has_pty and bool(typed.keys) and snapshot.read(_has_application_cursor)
+    return data + keys_to_bytes(typed.keys, application_cursor=application_cursor)
+
+
+def _has_application_cursor(log: LogReader) -> bool:
+    """Whether the program has switched the arrow keys to application mode."""
+    start = max(0, log.end - CURSOR_MODE_BYTES)
+    window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
+    return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
+
+
+def _resize(shim: Line, job: Job, rows: int, cols: int) -> None:
+    if not job.spec.pty:
+        raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
+    check_size(rows, cols)
+    answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+    if not answer["ok"]:
+        raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
+
+
+def _feed(
+    context: Context, shim: Line, job_id: str, data: bytes, wait_s: float, close_stdin: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the shim said when it had written the input, and when the job had answered."""
+    deadline = time.monotonic() + wait_s
+    patience_s = wait_s + SHIM_PATIENCE_S
+    fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
+    if not fed["ok"]:
+        is_running = isinstance(context.store.load(job_id).state, Running)
+        raise StdinClosed(job_id) if is_running else NotRunning(job_id)
+    return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
+
+
+def _line(context: Context, job_id: str) -> Line:
+    """To the job's shim; or to its guard, which may be about to take over."""
+    deadline = time.monotonic() + SHIM_PATIENCE_S
+    waking = Waking(lambda: supervisors_of(context, job_id))
+    while True:
+        try:
+            return Line(context.store.control_path(job_id))
+        except (NoShim, TimeoutError):
+            if not context.store.has_shim(job_id):
+                raise
+            if time.monotonic() > deadline:
+                raise NotSteerable(job_id, UNREACHED) from None
+        waking.now_and_then()
+        time.sleep(LOOK_AGAIN_S)
 
 
 def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, Any] | None:
@@ -144,4 +146,4 @@ def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, An
             timeout_s=patience_s,
         )
     except NoShim:
-        return None  # it has ended meanwhile
+        return None  # the job has ended meanwhile

@@ -4,12 +4,14 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
+from bgjob.api.context import Context
 from bgjob.api.results import Chunk, Output, Picture
-from bgjob.api.status import Looking
+from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.job import Job, Running
+from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import Line, NoShim
 from bgjob.output import cleaner, excerpt
@@ -20,7 +22,8 @@ STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
 
 FOLLOW_BYTES = 1 << 20
 FOLLOW_PATIENCE_S = 3600.0
-NO_SHIM_S = 0.01  # a job that waits in the queue, or whose shim is about to be gone
+NO_SHIM_S = 0.02
+"""How long to sleep before the next look at a job without a shim: queued, about to start, or about to be over."""
 BYTES_PER_TOKEN = 4
 
 
@@ -37,97 +40,55 @@ class Shown:
     def within(cls, max_tokens: int | None, raw: bool = False, view: View = "apart") -> "Shown":
         return cls(None if max_tokens is None else max_tokens * BYTES_PER_TOKEN, raw, view)
 
-
-class Reading(Looking):
-    def output(self, job_id: str, since: str | None = None, shown: Shown | None = None) -> Output:
-        """What the job printed, all of it or since a cursor; over the budget, its head and its tail."""
-        job, shown = self._store.load(job_id), shown or Shown()
-        if shown.view == "screen":
-            return self._picture(job)
-        return self._reading(job, lambda log: self._window(log, since, job, shown))
-
-    def tail(
-        self, job_id: str, lines: int = 50, shown: Shown | None = None, since: str | None = None
-    ) -> Output:
-        """The last lines of each stream; of both together in the interleaved view."""
-        job, shown = self._store.load(job_id), shown or Shown()
-        if shown.view == "screen":
-            return self._picture(job)
-        return self._reading(
-            job, lambda log: self._last(log, lines, shown, excerpt.window(since, log.end).start)
-        )
-
-    def follow(self, job_id: str, wait: bool) -> Iterator[Chunk]:
-        """Everything the job printed, in the order of the log; with `wait`, until it has ended."""
-        at = told = 0
-        while True:
-            job = self._store.load(job_id)  # before its log: what has ended has a whole one
-            ended = not isinstance(job.state, Running)
-            chunks = self._reading(job, lambda log, at=at: list(_chunks(log, at)))  # type: ignore[misc]
-            yield from chunks
-            if chunks:
-                at = chunks[-1].end
-            elif ended or not wait:
-                return
-            else:
-                told = self._wait_beyond(job_id, max(at, told))  # a full disk may have swallowed what came
-
-    def _wait_beyond(self, job_id: str, offset: int) -> int:
-        """Until the job has printed more, or ended; how much it has printed then."""
-        with contextlib.suppress(NoShim, TimeoutError), Line(self._store.control_path(job_id)) as shim:
-            return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
-        time.sleep(NO_SHIM_S)
-        return offset
-
-    def _budget_bytes(self, shown: Shown) -> int:
-        most = self._settings.max_response_bytes
-        return most if shown.max_bytes is None else max(1, min(shown.max_bytes, most))
-
-    def _window(self, log: LogReader, since: str | None, job: Job, shown: Shown) -> Output:
-        view, budget = excerpt.window(since, log.end), self._budget_bytes(shown)
-        if shown.view == "interleaved":
-            return _cleaned(_together(excerpt.interleaved(log, view, budget), view.end), shown)
-        more = isinstance(job.state, Running) and view.end == log.end
-        stdout, stderr = (excerpt.whole(log, stream, view, budget, more) for stream in (STDOUT, STDERR))
-        return _cleaned(_apart(stdout, stderr, view.end), shown)
-
-    def _last(self, log: LogReader, lines: int, shown: Shown, floor: int) -> Output:
-        budget = self._budget_bytes(shown)
-        if shown.view == "interleaved":
-            return _cleaned(_together(excerpt.interleaved_tail(log, lines, budget, floor), log.end), shown)
-        stdout, stderr = (excerpt.tail(log, stream, lines, budget, floor) for stream in (STDOUT, STDERR))
-        return _cleaned(_apart(stdout, stderr, log.end), shown)
-
-    def _picture(self, job: Job) -> Output:
-        """The job's terminal as a person would see it now; its cost does not depend on the length of the log."""
-        if not job.spec.pty:
-            raise InvalidArgument(
-                f"Job {job.id} has no terminal, so it has no screen. Start it with pty=true for one."
-            )
-        from bgjob.terminal import screen  # pyte takes its time to import
-
-        def draw(log: LogReader) -> Output:
-            start = max(0, log.end - screen.WINDOW_BYTES)
-            window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
-            drawn = screen.end_of_log(window, start, self._store.terminal_sizes(job))
-            picture = Picture(
-                "\n".join(drawn.lines), drawn.cursor_row, drawn.cursor_column, drawn.title or None
-            )
-            return Output("", "", str(log.end), picture=picture)
-
-        return self._reading(job, draw)
+    def budget_bytes(self, context: Context) -> int:
+        most = context.settings.max_response_bytes
+        return most if self.max_bytes is None else max(1, min(self.max_bytes, most))
 
 
-def _chunks(log: LogReader, start: int) -> Iterator[Chunk]:
-    """The next megabyte or so; bytes that are gone at the very end are a chunk of nothing."""
-    at, size = start, 0
-    for piece in log.interleaved(start, log.end):
-        yield Chunk(piece.stream, piece.data, piece.end, piece.start - at)
-        at, size = piece.end, size + len(piece.data)
-        if size > FOLLOW_BYTES:
-            return
-    if at < log.end:
-        yield Chunk(STDOUT, b"", log.end, log.end - at)
+# -- one answer -------------------------------------------------------------------------------------
+
+
+def job_output(context: Context, job_id: str, since: str | None = None, shown: Shown | None = None) -> Output:
+    """What the job printed, all of it or since a cursor; over the budget, its head and its tail."""
+    return output_of(context, Snapshot(context, job_id), since, shown)
+
+
+def output_of(context: Context, snapshot: Snapshot, since: str | None, shown: Shown | None) -> Output:
+    shown = shown or Shown()
+    if shown.view == "screen":
+        return _screen(context, snapshot)
+    is_running, budget = isinstance(snapshot.job.state, Running), shown.budget_bytes(context)
+    return snapshot.read(lambda log: _window(log, since, is_running, shown, budget))
+
+
+def tail_output(
+    context: Context, job_id: str, lines: int = 50, shown: Shown | None = None, since: str | None = None
+) -> Output:
+    """The last lines of each stream; of both together in the interleaved view."""
+    return tail_of(context, Snapshot(context, job_id), lines, shown or Shown(), since)
+
+
+def tail_of(context: Context, snapshot: Snapshot, lines: int, shown: Shown, since: str | None) -> Output:
+    if shown.view == "screen":
+        return _screen(context, snapshot)
+    budget = shown.budget_bytes(context)
+    return snapshot.read(lambda log: _last(log, lines, shown, excerpt.window(since, log.end).start, budget))
+
+
+def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, budget: int) -> Output:
+    view = excerpt.window(since, log.end)
+    if shown.view == "interleaved":
+        return _cleaned(_together(excerpt.interleaved(log, view, budget), view.end), shown)
+    more = is_running and view.end == log.end
+    stdout, stderr = (excerpt.whole(log, stream, view, budget, more) for stream in (STDOUT, STDERR))
+    return _cleaned(_apart(stdout, stderr, view.end), shown)
+
+
+def _last(log: LogReader, lines: int, shown: Shown, floor: int, budget: int) -> Output:
+    if shown.view == "interleaved":
+        return _cleaned(_together(excerpt.interleaved_tail(log, lines, budget, floor), log.end), shown)
+    stdout, stderr = (excerpt.tail(log, stream, lines, budget, floor) for stream in (STDOUT, STDERR))
+    return _cleaned(_apart(stdout, stderr, log.end), shown)
 
 
 def _apart(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:
@@ -155,3 +116,60 @@ def _cleaned(output: Output, shown: Shown) -> Output:
         stderr=cleaner.clean(output.stderr),
         interleaved=None if output.interleaved is None else cleaner.clean(output.interleaved),
     )
+
+
+def _screen(context: Context, snapshot: Snapshot) -> Output:
+    """The job's terminal as a person would see it now; its cost does not depend on the length of the log."""
+    job = snapshot.job
+    if not job.spec.pty:
+        raise InvalidArgument(
+            f"Job {job.id} has no terminal, so it has no screen. Start it with pty=true for one."
+        )
+    return snapshot.read(lambda log: _drawn(log, context.store.terminal_sizes(job)))
+
+
+def _drawn(log: LogReader, sizes: list[tuple[int, int, int]]) -> Output:
+    from bgjob.terminal import screen  # pyte takes its time to import
+
+    start = max(0, log.end - screen.WINDOW_BYTES)
+    window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
+    drawn = screen.end_of_log(window, start, sizes)
+    picture = Picture("\n".join(drawn.lines), drawn.cursor_row, drawn.cursor_column, drawn.title or None)
+    return Output("", "", str(log.end), picture=picture)
+
+
+# -- all of it, as it comes -------------------------------------------------------------------------
+
+
+def follow_output(context: Context, job_id: str, wait: bool) -> Iterator[Chunk]:
+    """All that the job printed, in the order of the log; with `wait`, until it has ended."""
+    at = told = 0
+    while True:
+        snapshot = Snapshot(context, job_id)
+        chunks = snapshot.read(partial(_chunks, start=at))
+        yield from chunks
+        if chunks:
+            at = chunks[-1].end
+        elif not wait or not isinstance(snapshot.job.state, Running):
+            return
+        else:
+            told = _wait_beyond(context, job_id, max(at, told))  # a full disk may have swallowed output
+
+
+def _wait_beyond(context: Context, job_id: str, offset: int) -> int:
+    """Until the job has printed more, or ended; how much it has printed then."""
+    with contextlib.suppress(NoShim, TimeoutError), Line(context.store.control_path(job_id)) as shim:
+        return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
+    time.sleep(NO_SHIM_S)
+    return offset
+
+
+def _chunks(log: LogReader, start: int) -> list[Chunk]:
+    """The next megabyte or so; bytes that are gone at the very end are a chunk of nothing."""
+    chunks, at, size = list[Chunk](), start, 0
+    for piece in log.interleaved(start, log.end):
+        chunks.append(Chunk(piece.stream, piece.data, piece.end, piece.start - at))
+        at, size = piece.end, size + len(piece.data)
+        if size > FOLLOW_BYTES:
+            return chunks
+    return chunks if at >= log.end else [*chunks, Chunk(STDOUT, b"", log.end, log.end - at)]

@@ -1,58 +1,101 @@
-"""Jobs that wait: taken out of the queue, or moved within it."""
+"""Jobs that wait in the queue: where each stands, moving one, taking one out."""
 
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 
-from bgjob.api.status import Looking
+from bgjob.api.context import Context, ensure_dispatcher
+from bgjob.api.results import Place
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, NotSteerable
-from bgjob.core.job import Job
+from bgjob.core.job import Job, Queued
 from bgjob.home import event_log, queue_dir
 
 
-class Queueing(Looking):
-    def prioritize(self, job_id: str, priority: int) -> None:
-        """Those with a higher priority start first; among equals, the older."""
-        number = options.checked({"priority": priority})["priority"]
-        self._store.load(job_id)
-        if not self._moved(job_id, number):
-            raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.")
+def place_of(context: Context, job: Job) -> Place | None:
+    """None: the job is not queued."""
+    return places_of(context, [job]).get(job.id)
 
-    def _moved(self, job_id: str, priority: int) -> bool:
-        """False: it does not wait any more."""
-        home = self._store.home
-        while entry := self._entry(job_id):
-            if not queue_dir.is_startable(self._store.directory(job_id)):
-                return False
-            # somebody else has moved it meanwhile, or started it
-            with contextlib.suppress(FileNotFoundError):
-                queue_dir.move(home, entry, priority)
-                event_log.append(self._store.events, "moved", job_id, priority=priority)
-                self._see_to_the_queue()
-                return True
+
+def places_of(context: Context, jobs: Sequence[Job]) -> Mapping[str, Place]:
+    """By id, of those that are queued.
+
+    A job that has just started may still count among those before another: asking after each of thousands would take
+    longer.
+    """
+    queued = [job for job in jobs if isinstance(job.state, Queued)]
+    if not queued:
+        return {}
+    ensure_dispatcher(context)
+    waiting = context.store.waiting()
+    numbers = {queue_dir.job_of(entry): number for number, entry in enumerate(waiting)}
+    return {job.id: _place(context, job, waiting, numbers.get(job.id)) for job in queued}
+
+
+def _place(context: Context, job: Job, waiting: Sequence[str], number: int | None) -> Place:
+    stands, why = queue_dir.readiness(context.store.home, vars(job.spec))
+    return Place(
+        position=1 if number is None else number + 1,
+        reason=f"it waits: {why}" if stands == "pending" else f"it waits for a free slot{_of_group(job)}",
+        priority=0 if number is None else queue_dir.priority_of(waiting[number]),
+    )
+
+
+def _of_group(job: Job) -> str:
+    return f" of group {job.spec.group}, or of all" if job.spec.group else ""
+
+
+def prioritize(context: Context, job_id: str, priority: int) -> None:
+    """Jobs with a higher priority start first; among equals, the older."""
+    number = options.checked({"priority": priority})["priority"]
+    context.store.load(job_id)
+    if not move(context, job_id, number):
+        raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.")
+
+
+def move(context: Context, job_id: str, priority: int) -> bool:
+    """False: the job does not wait any more."""
+    store = context.store
+    while entry := _entry(context, job_id):
+        if not queue_dir.is_startable(store.directory(job_id)):
+            return False
+        # another process has moved or started the job meanwhile
+        with contextlib.suppress(FileNotFoundError):
+            queue_dir.move(store.home, entry, priority)
+            event_log.append(store.events, "moved", job_id, priority=priority)
+            ensure_dispatcher(context)
+            return True
+    return False
+
+
+def _entry(context: Context, job_id: str) -> str | None:
+    return next((entry for entry in context.store.waiting() if queue_dir.job_of(entry) == job_id), None)
+
+
+def cancel(context: Context, job_id: str) -> Job | None:
+    """Takes the job out of the queue; None if it is not in it, or is being started."""
+    store = context.store
+    if not _end_unstarted(job_id, store.directory(job_id)):
+        return None
+    with contextlib.suppress(OSError):  # then the dispatcher finds that the job has ended
+        if entry := queue_dir.find(store.home, job_id):
+            queue_dir.leave(store.home, entry)
+    event_log.append(store.events, "ended", job_id, cause="killed", reason="cancelled in the queue")
+    if store.waiting():
+        ensure_dispatcher(context)  # another job may wait for this end
+    return store.load(job_id)
+
+
+def _end_unstarted(job_id: str, directory: str) -> bool:
+    lock = queue_dir.hold(directory) if queue_dir.is_waiting(directory) else None
+    if lock is None:
         return False
-
-    def _entry(self, job_id: str) -> str | None:
-        return next((entry for entry in self._store.waiting() if queue_dir.job_of(entry) == job_id), None)
-
-    def _cancel(self, job_id: str) -> Job | None:
-        """Take it out of the queue; None if it is not in it, or somebody is about to start it."""
-        directory = self._store.directory(job_id)
-        lock = queue_dir.hold(directory) if queue_dir.is_waiting(directory) else None
-        if lock is None:
-            return None
-        try:
-            if not queue_dir.is_startable(directory):
-                return None
-            queue_dir.end_unstarted(directory, cause="killed", exit_code=None, signal=None)
-        except OSError as error:
-            raise NotSteerable(job_id, f"its end could not be written down: {error}") from error
-        finally:
-            os.close(lock)
-        with contextlib.suppress(OSError):  # then whoever drains the queue finds that it has ended
-            if entry := queue_dir.find(self._store.home, job_id):
-                queue_dir.leave(self._store.home, entry)
-        event_log.append(self._store.events, "ended", job_id, cause="killed", reason="cancelled in the queue")
-        if self._store.waiting():
-            self._see_to_the_queue()  # somebody may wait for its end
-        return self._store.load(job_id)
+    try:
+        if not queue_dir.is_startable(directory):
+            return False
+        queue_dir.end_unstarted(directory, cause="killed", exit_code=None, signal=None)
+    except OSError as error:
+        raise NotSteerable(job_id, f"its end could not be written down: {error}") from error
+    finally:
+        os.close(lock)
+    return True

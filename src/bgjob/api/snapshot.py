@@ -1,0 +1,54 @@
+"""A job as it was at one moment, and its log. A call takes one snapshot, so it reads each of them once."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from bgjob.api.context import Context
+from bgjob.core.errors import NotSteerable, StoreUnusable
+from bgjob.core.job import Ended, Job
+from bgjob.output.log_reader import LogReader
+from bgjob.output.log_segments import Rotated
+
+Answer = TypeVar("Answer")
+READ_TRIES = 100
+
+
+class Snapshot:
+    def __init__(self, context: Context, job_id: str) -> None:
+        """JobNotFound: there is no such job."""
+        self._store = context.store
+        self.job: Job = self._store.load(job_id)
+        self._log: LogReader | None = None
+
+    @property
+    def log(self) -> LogReader:
+        """Opened after the job was loaded: the log of a job that had ended by then is whole."""
+        if self._log is None:
+            state = self.job.state
+            printed = (state.stdout_bytes, state.stderr_bytes) if isinstance(state, Ended) else (0, 0)
+            self._log = LogReader(self._store.log_directory(self.job.id), printed)
+        return self._log
+
+    def reopen_log(self) -> None:
+        """The next reader sees what was printed meanwhile."""
+        self._log = None
+
+    def read(self, read: Callable[[LogReader], Answer]) -> Answer:
+        """What `read` makes of the log. It is called again with a new look at the log if a segment was deleted."""
+        with self.readable():
+            for _ in range(READ_TRIES):
+                with contextlib.suppress(Rotated):
+                    return read(self.log)
+                self.reopen_log()
+        raise NotSteerable(self.job.id, "its output is replaced faster than it can be read")
+
+    @contextlib.contextmanager
+    def readable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnusable(
+                f"The output of job {self.job.id} cannot be read: {error.strerror or error}. "
+                "The job is not touched by that."
+            ) from error

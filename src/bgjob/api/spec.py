@@ -1,0 +1,201 @@
+"""What a caller asks for, checked, as the spec of a job."""
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from bgjob.api.context import Context
+from bgjob.api.find import find_job
+from bgjob.core import options
+from bgjob.core.errors import InvalidArgument, InvalidCommand, WorkingDirectoryGone
+from bgjob.core.job import Spec
+from bgjob.core.patterns import compile_pattern
+from bgjob.home import jobdir, queue_dir
+from bgjob.output.cleaner import first_hidden
+from bgjob.terminal.size import MOST_COLS, MOST_ROWS
+
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+DEFAULT_SHELL = "/bin/sh"
+NAME_MAX_CHARACTERS = 200
+# elsewhere these can be seen; in a name they are controls too
+BLANKS = {ord(letter): "\r" for letter in "\n\t"}
+MOST_WATCHES = 20
+MOST_COMMAND_BYTES = jobdir.RECORD_MAX_BYTES - (1 << 20)  # as JSON: what is started can be read again
+JSON_MAX_BYTES = 12  # of one character
+
+
+class Options(TypedDict, total=False):
+    """How a command is run: what `execute` takes beside it."""
+
+    cwd: str | None
+    env: Mapping[str, str] | None
+    name: str | None
+    timeout_s: float | None
+    shell: str | None
+    pty: bool
+    rows: int
+    cols: int
+    queue: bool
+    after: Sequence[str] | None
+    watch: Sequence[str] | None
+    terms: Mapping[str, object] | None
+    """See bgjob.core.options."""
+
+
+def priority_of(asked: Options) -> int | None:
+    """Within the queue; None: the caller gave none."""
+    priority: int | None = options.checked(asked.get("terms") or {}).get("priority")
+    return priority
+
+
+def spec_of(context: Context, command: str, **asked: Unpack[Options]) -> Spec:
+    """InvalidArgument or InvalidCommand: what is asked for cannot be."""
+    settings = context.settings
+    given = {**options.checked(settings.limits), **options.checked(asked.get("terms") or {})}
+    name, timeout_s = asked.get("name"), asked.get("timeout_s")
+    rows, cols = asked.get("rows", 24), asked.get("cols", 80)
+    _check_name(name)
+    _check_timeout(timeout_s)
+    check_size(rows, cols)
+    return Spec(
+        id=str(uuid.uuid4()),
+        command=command,
+        shell=_shell(asked.get("shell")),
+        cwd=working_directory(settings.working_dir, asked.get("cwd")),
+        created_at=time.time(),
+        max_output_bytes=given.get("output", settings.max_output_bytes),
+        name=name,
+        timeout_s=timeout_s if timeout_s is not None else settings.job_timeout_s,
+        pty=asked.get("pty", False),
+        rows=rows,
+        cols=cols,
+        restricted=bool(settings.allowed_commands),
+        limits=options.limits_of(given),
+        on_output_limit=given.get("on_output", "drop_oldest"),
+        watch=_checked_watch(asked.get("watch")),
+        restart=options.restart_of(given),
+        queue=_queue(context, given, asked.get("queue", False), asked.get("after") or ()),
+        group=_checked_group(settings.groups, given.get("group")),
+        on_event=settings.on_event,
+        keep_days=settings.keep_days,
+        keep_jobs=settings.keep_jobs,
+    )
+
+
+def _queue(context: Context, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:
+    """Empty: the job is to start now or not at all."""
+    delay_s = given.get("delay_s", 0.0)
+    if not (queue or after or delay_s):
+        return {}
+    return {
+        "after": [find_job(context, each).id for each in after],
+        "after_policy": given.get("after_policy", "success"),
+        "not_before": queue_dir.now_s() + delay_s if delay_s else 0.0,
+        "max_jobs": context.settings.max_jobs,
+        "group_slots": context.settings.groups.get(given.get("group", "")),
+    }
+
+
+def _checked_group(groups: Mapping[str, int], group: str | None) -> str | None:
+    if group is not None and group not in groups:
+        known = f"Accepted: {', '.join(groups)}." if groups else "There are none."
+        raise InvalidArgument(f"={group!r} is not in MCP_BG_GROUPS. {known}", argument="group")
+    return group
+
+
+def check_length(command: str) -> None:
+    if len(command) * JSON_MAX_BYTES > MOST_COMMAND_BYTES and len(json.dumps(command)) > MOST_COMMAND_BYTES:
+        raise InvalidCommand(
+            f"it has {len(command)} characters, and a job's record at most {MOST_COMMAND_BYTES} bytes for them; "
+            "write it into a file, and run that"
+        )
+
+
+def _check_name(name: str | None) -> None:
+    if name is None:
+        return
+    if not 0 < len(name) <= NAME_MAX_CHARACTERS:
+        raise InvalidArgument(
+            f" has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.", argument="name"
+        )
+    unseen = first_hidden(name.translate(BLANKS))
+    if unseen is not None:
+        raise InvalidArgument(
+            f" has U+{ord(name[unseen]):04X} at position {unseen}, which cannot be seen. Accepted: one line of "
+            "text without control, bidi or zero-width characters.",
+            argument="name",
+        )
+
+
+def _check_timeout(timeout_s: float | None) -> None:
+    if timeout_s is not None and not 0 < timeout_s < float("inf"):
+        raise InvalidArgument(
+            f"={timeout_s} is not a time. Accepted: seconds, more than 0.", argument="timeout_s"
+        )
+
+
+def check_size(rows: int, cols: int) -> None:
+    if not (1 <= rows <= MOST_ROWS and 1 <= cols <= MOST_COLS):
+        raise InvalidArgument(
+            f"A terminal of {rows} rows and {cols} cols. Accepted: 1 to {MOST_ROWS} rows, 1 to {MOST_COLS} cols."
+        )
+
+
+def _checked_watch(watch: Sequence[str] | None) -> list[str]:
+    if watch and len(watch) > MOST_WATCHES:
+        raise InvalidArgument(
+            f" has {len(watch)} patterns. Accepted: at most {MOST_WATCHES}.", argument="watch"
+        )
+    for pattern in watch or ():
+        try:
+            compile_pattern(pattern)
+        except InvalidArgument as problem:
+            raise InvalidArgument(f": {problem}", argument="watch") from None
+    return list(watch or ())
+
+
+def _shell(name: str | None) -> str:
+    if name is None:
+        return DEFAULT_SHELL
+    path = shutil.which(name) if name in SHELLS else None
+    if path is None:
+        found = ", ".join(shell for shell in SHELLS if shutil.which(shell))
+        raise InvalidArgument(f"shell={name[:40]!r} is not one we can use here. Accepted: {found}.")
+    return path
+
+
+def working_directory(base: str, path: str | None) -> str:
+    directory = absolute(os.path.join(base, os.path.expanduser(path) if path else ""))
+    if "\0" not in directory and os.path.isdir(directory):
+        return directory
+    if not path:
+        raise WorkingDirectoryGone(base)
+    raise InvalidArgument(
+        f"={path!r} is not a directory that exists: looked at {directory!r}.", argument="cwd"
+    )
+
+
+def absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:  # it is relative, and where we are has no name any more
+        raise WorkingDirectoryGone(".") from None
+
+
+def is_inside(path: str, base: str) -> bool:
+    base = os.path.realpath(absolute(base))
+    return os.path.commonpath([os.path.realpath(path), base]) == base
+
+
+def checked_environment(env: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise InvalidArgument(
+                f" has {name[:40]!r}: a name must not be empty or contain =, nothing may contain NUL.",
+                argument="env",
+            )
+    return env
