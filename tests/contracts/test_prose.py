@@ -76,6 +76,14 @@ def own_words(text: str) -> str:
     return CODE_SPAN.sub("", CODE_BLOCK.sub("", text))
 
 
+@pytest.mark.parametrize("record", sorted(ROOT.glob("docs/decisions/*.md")), ids=lambda path: path.stem)
+def test_a_decision_says_what_and_why_and_at_which_price(record: Path) -> None:
+    text = record.read_text()
+    assert text.startswith(f"# {int(record.name[:4])}. ")
+    for part in ("**What.**", "**Why", "**What we gave up.**", "**What would change our mind.**"):
+        assert part in text
+
+
 def test_there_is_something_to_check() -> None:
     every_page = "\n".join(page.read_text() for page in PAGES)
     assert len(list(named_files(every_page))) > 50
