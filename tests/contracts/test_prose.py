@@ -10,7 +10,7 @@ from tests.contracts import golden
 from tests.contracts.doc_tables import PROSE_COLUMNS
 
 ROOT = golden.ROOT
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/**/*.md")])
 CODE_BLOCK = re.compile(r"(?ms)^```.*?^```$")
 CODE_SPAN = re.compile(r"`[^`\n]*`")
 NOT_PROSE = re.compile(r"\s*(?:\||<!--|!\[|\[?https?://)")

@@ -89,7 +89,7 @@ def for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
 
 
 def settings_as_markdown() -> str:
-    """The table of settings as the README shows it."""
+    """The table of settings as docs/reference.md shows it."""
     rows = [(f"`{row.variable}`", _as_code(row.default), row.accepted, row.meaning) for row in SETTINGS]
     head = [("environment variable", "default", "accepted", "meaning"), ("---",) * 4]
     return "".join(f"| {' | '.join(_as_cell(text) for text in row)} |\n" for row in [*head, *rows])
