@@ -11,10 +11,14 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
 from bgjob.api import Jobs, Look, open_jobs
+from bgjob.home import watch_registry
 from tests.support.control_groups import skip_without_control_group
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
+from tests.support.queueing import Diary, OpenJobs
 from tests.support.server import Server, StartServer
+from tests.support.telling import watchers
+from tests.support.waiting import wait_until
 
 # this machine may be busy: how long something takes is measured elsewhere
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -99,3 +103,41 @@ def ended(jobs: Jobs) -> Callable[[str], Look]:
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
     return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def open_with(home: Path) -> Iterator[OpenJobs]:
+    """The jobs of this home with settings of its own: open_with(MCP_BG_MAX_JOBS="1")."""
+    with contextlib.ExitStack() as opened:
+
+        def with_settings(**settings: str) -> Jobs:
+            jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home), **settings})
+            opened.enter_context(contextlib.closing(jobs))
+            return jobs
+
+        yield with_settings
+
+
+@pytest.fixture
+def one(open_with: OpenJobs) -> Jobs:
+    """One slot."""
+    return open_with(MCP_BG_MAX_JOBS="1")
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Diary:
+    return Diary(tmp_path / "diary")
+
+
+@pytest.fixture
+def new_gate(tmp_path: Path) -> Callable[[str], Gate]:
+    return lambda name: Gate(tmp_path / name)
+
+
+@pytest.fixture
+def no_watcher_left(home: Path) -> Iterator[None]:
+    """Whatever a test does: without jobs there is none."""
+    yield
+    for path in (home / watch_registry.WATCHES).glob("*"):
+        path.unlink(missing_ok=True)  # its watcher may strike it out just now
+    wait_until(lambda: not watchers(home))

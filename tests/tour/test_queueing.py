@@ -1,0 +1,86 @@
+"""The queue: a job that finds no room, or has to wait for others, starts exactly once when it may."""
+
+from collections.abc import Callable
+
+import pytest
+
+from bgjob.api import Jobs
+from bgjob.core.errors import JobLimitReached
+from bgjob.core.job import Exited, Queued
+from tests.support.gate import Gate
+from tests.support.queueing import Diary, OpenJobs, ends, occupy, state
+from tests.support.server import StartServer
+
+
+def test_beyond_the_limit_a_job_waits_instead_of_failing(one: Jobs, gate: Gate, diary: Diary) -> None:
+    occupy(one, gate)
+    with pytest.raises(JobLimitReached):
+        one.execute("true")
+    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True).id
+    look = one.look(job_id)
+    assert isinstance(look.job.state, Queued)
+    assert look.place
+    assert (look.place.position, look.place.reason) == (1, "it waits for a free slot")
+    assert diary.words() == []
+    gate.open()
+    (end,) = ends(one, job_id)
+    assert isinstance(end, Exited)
+    assert (end.code, diary.words()) == (3, ["ran"])
+
+
+def test_higher_priority_first_and_among_equals_the_older(one: Jobs, gate: Gate, diary: Diary) -> None:
+    occupy(one, gate)
+    ids = [
+        one.execute(diary.entry(word), queue=True, terms={"priority": priority}).id
+        for word, priority in (("c", 0), ("a", 7), ("d", 0), ("e", -3), ("b", 7))
+    ]
+    assert [one.look(job_id).place.position for job_id in ids] == [3, 1, 4, 5, 2]  # type: ignore[union-attr]
+    gate.open()
+    ends(one, *ids)
+    assert diary.words() == ["a", "b", "c", "d", "e"]
+
+
+def test_after_the_success_of_others(one: Jobs, gate: Gate, diary: Diary) -> None:
+    """By id and by name; a job that is already over counts too."""
+    done = one.execute("true", name="done").id
+    ends(one, done)
+    occupied = occupy(one, gate, queue=True)
+    job_id = one.execute(diary.entry("ran"), after=["done", occupied]).id
+    assert one.look(job_id).place.reason == f"it waits: job {occupied}, after which it is to run, still runs"  # type: ignore[union-attr]
+    gate.open()
+    assert isinstance(ends(one, job_id)[0], Exited)
+    assert diary.words() == ["ran"]
+
+
+def test_a_group_has_slots_of_its_own(open_with: OpenJobs, new_gate: Callable[[str], Gate]) -> None:
+    """A full group keeps only its own waiting; a job of a group needs one of all slots too."""
+    jobs = open_with(MCP_BG_MAX_JOBS="2", MCP_BG_GROUPS="gpu=1,jobs=2")
+    gpu, plain = new_gate("gpu"), new_gate("plain")
+    occupy(jobs, gpu, queue=True, terms={"group": "gpu"})
+    with pytest.raises(JobLimitReached, match="gpu"):
+        jobs.execute("true", terms={"group": "gpu"})
+    second = jobs.execute("exit 2", queue=True, terms={"group": "gpu"}).id
+    assert jobs.look(second).place.reason == "it waits for a free slot of group gpu, or of all"  # type: ignore[union-attr]
+    other = jobs.execute(plain.pause, queue=True, terms={"group": "jobs"}).id  # a name like any other
+    plain.wait_until_reached()
+    assert isinstance(state(jobs, second), Queued)
+    third = jobs.execute("exit 3", queue=True, terms={"group": "jobs"}).id
+    assert isinstance(state(jobs, third), Queued)  # two slots in all
+    gpu.open()
+    plain.open()
+    assert [getattr(end, "code", None) for end in ends(jobs, second, other, third)] == [2, 0, 3]
+
+
+def test_a_queued_job_can_be_cancelled(start_server: StartServer, gate: Gate, diary: Diary) -> None:
+    server = start_server(MCP_BG_MAX_JOBS="1")
+    server.execute(gate.pause)
+    gate.wait_until_reached()
+    first, second = (server.execute(diary.entry(word), queue=True) for word in ("first", "second"))
+    assert server.call("kill_job", job_id=first)["status"] == "killed"
+    status = server.status(first)
+    assert (status["status"], status["cause"]) == ("killed", "killed")
+    assert server.status(second)["position"] == 1
+    assert server.call("kill_job", job_id=first)["status"] == "already_terminated"
+    gate.open()
+    server.call("wait_for_job", job_ids=[second], timeout_s=30)
+    assert diary.words() == ["second"]

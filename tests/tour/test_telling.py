@@ -1,0 +1,90 @@
+"""Events: whoever comes back, after a restart, a compaction or as somebody else, misses nothing."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob.api import Jobs
+from tests.support.gate import Gate
+from tests.support.server import Server, StartServer
+from tests.support.telling import events, kinds, until
+from tests.support.waiting import PATIENCE_S, wait_until
+
+
+def test_a_jobs_start_and_end_are_told_with_their_cause(server: Server) -> None:
+    job_id = server.execute("echo hi; exit 3", name="tests")
+    started, ended = until(server, "ended", job_ids=[job_id])
+    assert (started["kind"], started["job_id"], started["name"]) == ("started", job_id, "tests")
+    assert started["pid"] > 0
+    assert (ended["kind"], ended["cause"], ended["exit_code"], ended["name"]) == (
+        "ended",
+        "exited",
+        3,
+        "tests",
+    )
+    assert ended["output_bytes"] == 3
+    assert started["time"] <= ended["time"]
+
+
+def test_an_agent_that_restarts_misses_nothing(start_server: StartServer, gate: Gate) -> None:
+    """Not what happens while no server is alive either."""
+    first = start_server()
+    job_id = first.execute(f"{gate.pause}; exit 7")
+    gate.wait_until_reached()
+    cursor = first.call("job_events")["cursor"]
+    first.kill()
+    gate.open()
+    second = start_server()
+    (ended,) = until(second, "ended", since=cursor)
+    assert (ended["job_id"], ended["exit_code"]) == (job_id, 7)
+    after = second.call("job_events", since=second.call("job_events", since=cursor)["cursor"])
+    assert after["events"] == []
+
+
+def test_a_waiting_call_is_woken(server: Server, gate: Gate) -> None:
+    job_id = server.execute(gate.pause)
+    gate.wait_until_reached()
+    cursor = server.call("job_events")["cursor"]
+    threading.Timer(0.2, gate.open).start()
+    began = time.monotonic()
+    found = events(server, since=cursor, job_ids=[job_id], timeout_s=PATIENCE_S)
+    assert kinds(found) == ["ended"]
+    assert time.monotonic() - began < PATIENCE_S / 2
+
+
+@pytest.mark.usefixtures("no_watcher_left")
+def test_each_line_that_matches_is_told_with_its_pattern_and_place(jobs: Jobs) -> None:
+    job = jobs.execute(
+        "echo fine; echo 'an ERROR here' >&2; echo warning: x; cat", watch=["ERROR", "^warn.*x$"]
+    )
+    found: list[Any] = []
+    cursor = "0.0"
+    while len(found) < 2:
+        answer = jobs.events(cursor, job_ids=[job.id], kinds=["matched"], timeout_s=PATIENCE_S)
+        assert answer.events
+        found, cursor = found + answer.events, answer.cursor
+    told = {event.details["pattern"]: event.details for event in found}
+    assert (told["ERROR"]["line"], told["ERROR"]["stream"]) == ("an ERROR here", "stderr")
+    assert (told["^warn.*x$"]["line"], told["^warn.*x$"]["stream"]) == ("warning: x", "stdout")
+    assert jobs.output(job.id, told["ERROR"]["cursor"]).stderr == "an ERROR here\n"
+
+
+@pytest.mark.usefixtures("no_watcher_left")
+def test_a_command_is_run_for_each_event_with_the_event_on_its_stdin(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "told"
+    server = start_server(
+        MCP_BG_ON_EVENT=f'echo "$BGJOB_EVENT $BGJOB_JOB_ID $BGJOB_JOB_NAME $(cat)" >> {out}'
+    )
+    job_id = server.execute("echo needle; exit 2", name="mine", watch=["needle"])
+    wait_until(lambda: out.exists() and "ended" in out.read_text() and "matched" in out.read_text())
+    lines = [line.split(" ", 3) for line in out.read_text().splitlines()]
+    assert {line[0] for line in lines} == {"started", "matched", "ended"}
+    assert {(line[1], line[2]) for line in lines} == {(job_id, "mine")}
+    ended = next(json.loads(line[3]) for line in lines if line[0] == "ended")
+    assert (ended["kind"], ended["exit_code"]) == ("ended", 2)
