@@ -20,12 +20,32 @@ from tests.support.server import Server, StartServer
 from tests.support.telling import watchers
 from tests.support.waiting import wait_until
 
+# The files that take minutes, in this order: docs/testing.md says how long, and what each shows.
+SLOWEST = (
+    "test_kill_points",
+    "test_power_loss",
+    "test_state_fuzz",
+    "test_random_kills",
+    "test_cli",
+    "test_queue_kills",
+    "test_settings",
+    "test_model",
+    "test_wire",
+    "test_load",
+    "test_fuzz",
+)
+
 # this machine may be busy: how long something takes is measured elsewhere
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 # a shell that runs us in the background hands down an ignored SIGINT, and so would we
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no worker is left alone with it in the end."""
+    items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -57,7 +57,7 @@ from tests.chaos.state_mutations import (
 )
 from tests.support.foreign import VERBS
 
-READER_S, READER_CPU_S, MUTATION_S = 60.0, 12.0, 240.0
+READER_S, READER_CPU_S, MUTATION_S = 240.0, 12.0, 900.0
 MEMORY_BYTES, RESIDENT_BYTES = 1280 << 20, 640 << 20  # beyond what the process has when it begins
 NOBODY = 65534
 REFUSED = ("screen", "interact", "resize", "find by name", "start one of a name")  # of a job that has ended

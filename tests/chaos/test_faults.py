@@ -58,7 +58,7 @@ def stage() -> Iterator[Stage]:
 
 @linux_only
 @needs("strace")
-@pytest.mark.timeout(3600 if ALL else 300)
+@pytest.mark.timeout(3600 if ALL else 900)
 @pytest.mark.parametrize("role", ["starter", "shim", "guard"])
 def test_a_system_call_that_fails_costs_no_truth(stage: Stage, role: Role) -> None:
     cases = USUAL[role] + (FURTHER[role] if ALL else [])

@@ -315,7 +315,7 @@ def room() -> Iterator[ServerRoom]:
         yield room
 
 
-@pytest.mark.timeout(120 + 60 * EXAMPLES)
+@pytest.mark.timeout(600 + 60 * EXAMPLES)
 def test_the_queue_is_what_the_model_says_whoever_is_killed(room: ServerRoom) -> None:
     LifeOfAQueue.room = room
     run_state_machine_as_test(LifeOfAQueue, settings=SETTINGS)

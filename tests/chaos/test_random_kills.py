@@ -21,7 +21,7 @@ MOST_SHOWN = 30
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(300 + KILLS)
+@pytest.mark.timeout(900 + KILLS)
 def test_random_kills_lose_nothing() -> None:
     """Servers and zygotes as often as it hits them; of a job's guard and shim, one."""
     print(f"{KILLS} kills, BGJOB_CHAOS_SEED={SEED}")

@@ -42,7 +42,7 @@ from tests.support.foreign import (
 )
 from tests.support.stores import jobs_on, listed
 
-pytestmark = pytest.mark.timeout(30)  # nothing here takes a second, unless it hangs
+pytestmark = pytest.mark.timeout(120)  # nothing here takes a second, unless it hangs
 
 SPECS = {
     **NO_RECORDS,

@@ -33,7 +33,7 @@ from tests.support.logs import (
     pour,
 )
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 RELEASE = Path(__file__).parents[1] / "contracts/releases/bgjob-0.1.0.zip"
 LIMITS = st.integers(1 << 10, 64 << 10)
 # most mixes have a stream that is chatty and one that is not; sizes are of one print

@@ -85,7 +85,7 @@ for run in json.load(sys.stdin):
     os.write(told, f"settled {job.id}".encode())
 jobs.close()
 """
-pytestmark = pytest.mark.timeout(240)  # thousands of disks
+pytestmark = pytest.mark.timeout(1800)  # thousands of disks
 SEGMENT_DIGITS = len(segment_name(0))
 SAMPLES = 16
 """Random disks per moment, beside all beginnings."""

@@ -13,7 +13,7 @@ ENDS_WITHIN_S = 150.0
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="they read /proc"),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(900),
 ]
 
 

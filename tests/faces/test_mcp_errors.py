@@ -8,7 +8,7 @@ import pytest
 from tests.support.homes import end_all_jobs
 from tests.support.raw_client import Message, RawClient
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 HUGE = json.dumps("x" * 5_000_000)
 UNREADABLE = {
