@@ -9,7 +9,7 @@ from bgjob.api.results import InputWord
 from bgjob.core.job import Job, Lost, Running
 from bgjob.link import sweep
 from bgjob.link.control import Line, NoShim
-from bgjob.link.supervisors import Supervisors, Whose
+from bgjob.link.supervisors import Identity, Supervisors
 from bgjob.system import processes, stdin_wait
 
 SHIM_PATIENCE_S = 2.0
@@ -38,7 +38,7 @@ def first_process(job: Job) -> sweep.Known | None:
 def supervisors_of(context: Context, job_id: str) -> Supervisors:
     """The shim and the guard, as far as there are any. JobNotFound: the text is no id."""
     store = context.store
-    whose = Whose(job_id, store.directory(job_id), lambda: store.lock_paths(job_id))
+    whose = Identity(job_id, store.directory(job_id), lambda: store.lock_paths(job_id))
     return Supervisors(whose, store.shim_pid(job_id))
 
 

@@ -1,7 +1,7 @@
 """Talks to a job's shim: one JSON line out, one back.
 
-What listens at a job's socket may be a shim that is stopped, or no shim at all: it is heard only if it is of our own
-user, says so much and no more, and has said it when the time is up.
+The process at a job's socket may be a stopped shim, or no shim at all. Its answer counts only if the process is of our
+own user, the answer is not too long, and it is complete in time.
 """
 
 import contextlib
@@ -15,20 +15,22 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-SOCKET_PATH_MAX_BYTES = 100  # what fits into a sockaddr everywhere
+# Fits into a sockaddr everywhere.
+SOCKET_PATH_MAX_BYTES = 100
 ANSWER_MAX_BYTES, READ_BYTES = 1 << 20, 1 << 16
 MOST_BYTES = 1 << 63
-CONNECT_PATIENCE_S, KNOCK_AGAIN_S = 2.0, 0.005
-CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+CONNECT_PATIENCE_S, CONNECT_AGAIN_S = 2.0, 0.005
+# Of pid, uid, gid.
+CREDENTIALS = struct.Struct("3i")
 ROOT = 0
 
 
 class NoShim(Exception):
-    """Nobody answers: the shim has ended, or is ending; or not in words that we know."""
+    """The shim has ended or is ending, or its answer is not one that we know."""
 
 
 class Answer(dict[str, Any]):
-    """What a shim said. It may be of another version: what it does not say, it has not said."""
+    """The answer of a shim. A shim of another version may leave out what we ask for: that raises NoShim."""
 
     def __missing__(self, name: str) -> Any:
         raise NoShim(f"it does not say {name}: {self.get('error', 'it may be of another version')}")
@@ -51,7 +53,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
 
 
 class Line:
-    """A connection to one shim. TimeoutError: it has not answered in time; the job is not touched by that."""
+    """A connection to one shim. TimeoutError: the shim has not answered in time; the job is not affected."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -66,13 +68,15 @@ class Line:
         return self.receive(patience_s)
 
     def send(self, patience_s: float, payload: bytes = b"", **request: object) -> None:
-        """Only ask; `receive` when the descriptor is readable."""
+        """Send a request; the caller receives when the descriptor is readable."""
         self._socket.settimeout(patience_s)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has said no: read that
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # the shim has refused: its answer says why
             self._socket.sendall(json.dumps(request).encode() + b"\n" + payload)
 
     def receive(self, patience_s: float) -> Answer:
-        """All of it in that time: a shim that says a byte now and then has not answered."""
+        """A whole answer in that time: a byte now and then is none."""
         try:
             return _answer(self._read_line(time.monotonic() + patience_s))
         except (ConnectionError, ValueError, RecursionError) as error:
@@ -116,21 +120,21 @@ def _answer(line: bytes) -> Answer:
 
 
 def _connect(path: str) -> socket.socket:
-    """TimeoutError: it has not let us in. So it is with a stopped shim at which many have knocked already."""
+    """TimeoutError: the shim does not accept. So it is if the shim is stopped and its backlog is full."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise NoShim("something else is in the place of its socket")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with contextlib.ExitStack() as undo:
         undo.callback(connection.close)
-        _knock(connection, path, time.monotonic() + CONNECT_PATIENCE_S)
+        _connect_in_time(connection, path, time.monotonic() + CONNECT_PATIENCE_S)
         if _peer_uid(connection) not in (os.geteuid(), ROOT):
             raise NoShim("another user's process is at its socket")
         undo.pop_all()
     return connection
 
 
-def _knock(connection: socket.socket, path: str, deadline: float) -> None:
-    """A connect that blocks would wait for as long as the other side is stopped."""
+def _connect_in_time(connection: socket.socket, path: str, deadline: float) -> None:
+    """Without blocking: that would wait for as long as the other side is stopped."""
     connection.setblocking(False)
     while True:
         try:
@@ -138,7 +142,7 @@ def _knock(connection: socket.socket, path: str, deadline: float) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise TimeoutError from None
-        time.sleep(KNOCK_AGAIN_S)
+        time.sleep(CONNECT_AGAIN_S)
 
 
 def _reach(connection: socket.socket, path: str) -> None:
@@ -149,15 +153,15 @@ def _reach(connection: socket.socket, path: str) -> None:
 
 
 def _peer_uid(connection: socket.socket) -> int:
-    """Of whoever listens there."""
+    """The user of the process that listens."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()  # no such question here: the home is open to nobody else
+        return os.geteuid()  # the system cannot tell; the home is closed to other users
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return int(CREDENTIALS.unpack(credentials)[1])
 
 
 def _connect_from_directory(connection: socket.socket, path: str) -> None:
-    """Longer than a socket's address may be: go through a descriptor of its directory."""
+    """By a descriptor of the directory: the path is longer than the address of a socket may be."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
     try:
         connection.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")

@@ -1,6 +1,6 @@
 """Hands a new job to a shim: forked from a zygote in a millisecond or two, or a fresh interpreter in tens.
 
-The zygote belongs to this process, holds nothing and may die at any time: the next start makes another.
+The zygote belongs to this process, holds nothing and may die at any time: the next start makes another zygote.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Handover:
-    """What a shim is given. `lock` and `slots` are shared with us until we close ours."""
+    """What a shim is given. `lock` and `slots` are shared with us until we close our descriptors."""
 
     directory: str
     lock: int
@@ -36,15 +36,15 @@ class Handover:
 
 @dataclass(frozen=True)
 class Start:
-    """A shim has taken the job; what came of it will be read from this end of a socket."""
+    """A shim has taken the job, and will report on this end of a socket how the start went."""
 
     ready: int
 
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
 
-        Nothing if shim and guard have died, took it in the moment in which we gave up on them, or do not come to it in
-        time (a job can stop both): what they have done is on disk, or not known.
+        Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in time (a
+        job can stop both): what they have done is on disk, or not known.
         """
         try:
             answer = _read_line(self.ready)
@@ -55,7 +55,7 @@ class Start:
 
 
 class Spawner:
-    """Starts shims; from a zygote of its own, where one is wanted and the system can do that."""
+    """Starts shims, from a zygote of its own if one is wanted and the system can fork one."""
 
     def __init__(self, *, zygote: bool) -> None:
         self._wants_zygote = zygote
@@ -76,7 +76,7 @@ class Spawner:
 
     def _ask_zygote(self, directory: str, descriptors: list[int]) -> bool:
         with self._mutex:
-            for _ in range(2):  # one that died is replaced once
+            for _ in range(2):  # a zygote that died is replaced once
                 requests = self._connected()
                 if requests is None:
                     return False
@@ -91,7 +91,7 @@ class Spawner:
     def _connected(self) -> socket.socket | None:
         if self._requests is None and self._wants_zygote:
             try:
-                self._requests = _boot_zygote()
+                self._requests = _start_zygote()
             except OSError:
                 return None  # no such sockets here: each shim is started fresh
         return self._requests
@@ -99,7 +99,8 @@ class Spawner:
 
 def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
     with contextlib.ExitStack() as ours:
-        ready, their_ready = socket.socketpair()  # not a pipe: only a socket lets us revoke what we hand over
+        # Not a pipe: only a socket can be shut down, which revokes the offer.
+        ready, their_ready = socket.socketpair()
         ours.callback(ready.close)
         with their_ready, contextlib.ExitStack() as theirs:
             launch_file = _launch_file(handover)
@@ -117,7 +118,7 @@ def _run_fresh(directory: str, descriptors: list[int]) -> bool:
 
 
 def start_dispatcher(home: str) -> bool:
-    """Whoever starts what waits in the queue of this home; ends at once if there is one already."""
+    """Start the dispatcher of this home's queue; it ends at once if there is one already."""
     return _run_shim("queue", home)
 
 
@@ -129,10 +130,10 @@ def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    return launcher.wait() == 0  # it has forked away from us
+    return launcher.wait() == 0  # the launcher has forked the shim
 
 
-def _boot_zygote() -> socket.socket:
+def _start_zygote() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, contextlib.ExitStack() as undo:
         undo.callback(ours.close)
@@ -163,10 +164,10 @@ def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) 
 
 
 def _is_taken(ready: socket.socket) -> bool:
-    """Settles it: either a shim has said so in time, or none will be able to.
+    """Either a shim has taken the job in time, or none can take it any more.
 
-    The kernel puts the two in one order: a "+" that was written before the shutdown is there to be read after it, and
-    one that comes later fails, so that its shim leaves the job alone.
+    The kernel orders the two: a "+" that was written before the shutdown can be read after it, and a later "+" fails,
+    so that its shim leaves the job alone.
     """
     if not _is_readable(ready.fileno(), PATIENCE_S):
         ready.shutdown(socket.SHUT_RD)
@@ -180,7 +181,7 @@ def _is_readable(fd: int, patience_s: float) -> bool:
 
 
 def _read_line(fd: int) -> bytes:
-    """Nothing if there is no whole one in time."""
+    """Empty if no whole line comes in time."""
     data, deadline = b"", time.monotonic() + PATIENCE_S
     while _is_readable(fd, deadline - time.monotonic()) and (part := os.read(fd, 1 << 16)):
         data += part

@@ -1,6 +1,6 @@
 """The shim and the guard of a job as others see them: found in the process table, continued, asked by signals.
 
-They are told by their names and by what they hold: no record says who they are, because a record can be the job's work.
+They are recognised by their process names and by the lock that they hold, not by a record: a job can write records.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from bgjob.system.processes import GUARD, PARENT, SHIM, START_TICKS
 REMOVED = " (deleted)"
 
 
-class Whose(NamedTuple):
-    """By what the supervisors of a job are known."""
+class Identity(NamedTuple):
+    """How the supervisors of a job are recognised."""
 
     job_id: str
     directory: str
-    """In which a shim works, removed or not."""
+    """The working directory of the shim, removed or not."""
     lock_paths: Callable[[], Iterable[str]]
-    """Names of the file whose lock both hold; not asked for where a shim's pid is known."""
+    """Names of the file whose lock both hold; not needed if a shim's pid is known."""
 
 
 class Supervisors:
-    """Pinned: a pid that has become somebody else's is not signalled."""
+    """Pinned by pidfds: a pid that was reused is not signalled."""
 
-    def __init__(self, whose: Whose, shim_pid: int | None = None) -> None:
-        """`shim_pid`, if it is right, saves looking at every process."""
+    def __init__(self, identity: Identity, shim_pid: int | None = None) -> None:
+        """A right `shim_pid` saves looking at every process."""
         self._pins = contextlib.ExitStack()
         self._shims: dict[int, int] = {}
         self._guards: dict[int, int] = {}
-        finder = Finder(whose)
+        finder = Finder(identity)
         self._take({shim_pid} if shim_pid and finder.is_shim(shim_pid) else finder.all())
         self._take({processes.stat_of(pid)[PARENT] for pid in self._shims} - {0, 1})
 
@@ -51,30 +51,29 @@ class Supervisors:
         self._pins.close()
 
     def wake(self) -> None:
-        """Whatever has stopped them. At a hang-up a shim looks whether its socket is there."""
+        """Continue them if they are stopped. SIGHUP makes a shim check that its socket is there."""
         self._send(signal.SIGCONT, {**self._guards, **self._shims})
         self._send(signal.SIGHUP, self._shims)
 
     def terminate(self) -> None:
-        """Have the shim end its job."""
+        """Ask the shim to end its job."""
         self._send(signal.SIGTERM, self._shims)
         self.wake()
 
     def job_processes(self) -> list[int]:
-        """Of the job, as long as one of them is there."""
+        """The processes below shim and guard."""
         below = {pid for root in self._ours() for pid in processes.descendants(root)}
         return processes.alive(list(below - self._ours()))
 
     def kill_job(self) -> int:
-        """End all processes of the job from outside: frozen first, so that none of them can do anything about it.
-        How many that were."""
+        """End all processes of the job from outside; how many. They are stopped first, so that none can fork."""
         frozen = {pid for root in self._ours() for pid in processes.Freezing(root, self._ours()).all()}
         killed = sweep.kill_each({pid: processes.stat_of(pid)[START_TICKS] for pid in frozen})
         self.wake()
         return killed
 
     def are_gone(self, patience_s: float) -> bool:
-        """All of them, in time."""
+        """Whether all of them end in time."""
         deadline = time.monotonic() + patience_s
         pins = [*self._shims.values(), *self._guards.values()]
         return all(sweep.is_gone(pin, max(0.0, deadline - time.monotonic())) for pin in pins)
@@ -83,9 +82,9 @@ class Supervisors:
         return {*self._shims, *self._guards}
 
     def _take(self, pids: Iterable[int]) -> None:
-        """By the name that it has once it is pinned: that of a stranger would be another."""
+        """Sorted by name, which is read after the process is pinned: a reused pid has another name."""
         for pid in pids:
-            with contextlib.suppress(OSError):  # it is gone
+            with contextlib.suppress(OSError):  # the process is gone
                 pin = os.pidfd_open(pid)
                 self._pins.callback(os.close, pin)
                 pins = {SHIM: self._shims, GUARD: self._guards}.get(processes.name_of(pid) or "", {})
@@ -93,14 +92,14 @@ class Supervisors:
 
     def _send(self, number: signal.Signals, pins: dict[int, int]) -> None:
         for pin in pins.values():
-            with contextlib.suppress(OSError):  # it is gone
+            with contextlib.suppress(OSError):  # the process is gone
                 signal.pidfd_send_signal(pin, number)
 
 
 class Finder:
-    def __init__(self, whose: Whose) -> None:
-        directory = os.path.realpath(whose.directory)
-        self._whose, self._directories = whose, (directory, directory + REMOVED)
+    def __init__(self, identity: Identity) -> None:
+        directory = os.path.realpath(identity.directory)
+        self._identity, self._directories = identity, (directory, directory + REMOVED)
 
     def is_shim(self, pid: int) -> bool:
         return (
@@ -108,22 +107,22 @@ class Finder:
         )
 
     def all(self) -> set[int]:
-        """A guard without a shim may have all of it in its post still: then the job's processes are its children."""
+        """A guard that has lost its shim may not have received the lock yet: it has children of the job."""
         names = {pid: processes.name_of(pid) for pid in processes.every_pid()}
-        locks = {_identity(path) for path in self._whose.lock_paths()} - {None}
+        locks = {_inode(path) for path in self._identity.lock_paths()} - {None}
         ours = [pid for pid, name in names.items() if name in (SHIM, GUARD)]
         if found := {pid for pid in ours if self.is_shim(pid) or locks & _open_files(pid)}:
             return found
-        parents = {processes.stat_of(pid)[PARENT] for pid in sweep.members(self._whose.job_id)}
+        parents = {processes.stat_of(pid)[PARENT] for pid in sweep.members(self._identity.job_id)}
         return {pid for pid in parents if names.get(pid) == GUARD}
 
 
 def _open_files(pid: int) -> set[tuple[int, int] | None]:
     directory = f"/proc/{pid}/fd"
-    return {_identity(f"{directory}/{name}") for name in _listed(directory)}
+    return {_inode(f"{directory}/{name}") for name in _listed(directory)}
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _inode(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except OSError:
@@ -135,4 +134,4 @@ def _listed(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
     except OSError:
-        return []  # gone, or another user's
+        return []  # the process is gone, or another user's

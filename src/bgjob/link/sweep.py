@@ -1,8 +1,8 @@
-"""What is left of a job that nobody supervises any more: found in the process table, and ended.
+"""The processes that are left of a job without a shim: found in the process table, and killed.
 
 A process is the job's if it carries the job's id in its environment, is in a control group of the job's name, or is
-the very process that the job was started as; and, since all of these can be left behind, if it is below one that is the
-job's, or in a session whose leader is.
+the very process that the job was started as. A process can leave all of these: so it is the job's also if its parent
+is, or the leader of its session.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from bgjob.system.processes import GUARD, PARENT, SESSION, SHIM, START_TICKS
 DEATH_PATIENCE_S = 10.0
 DEAD = (b"Z", b"X")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-START_TAKES_S = 2.0  # from a process's fork to the record of it
+# From a process's fork to the record of it.
+START_TAKES_S = 2.0
 
 
 class Known(NamedTuple):
-    """What is on record of the process that a job was started as, in this boot. Its pid is that of its session, too."""
+    """The process that a job was started as, by its record of this boot. Its pid is also that of its session."""
 
     pid: int
     started_at: float
@@ -37,31 +38,34 @@ class Seen(NamedTuple):
 
 
 def members(job_id: str, first: Known | None = None) -> list[int]:
-    """Live ones."""
+    """The live processes of a job."""
     return sorted(_members(job_id, first))
 
 
 def _members(job_id: str, first: Known | None) -> dict[int, int]:
-    """By pid: when each was started, in ticks. Together they tell who it is."""
+    """By pid: when each was started, in ticks. Pid and start identify a process."""
     table = _table()
     found = {pid for pid in table if processes.is_marked(pid, job_id) or cgroup.is_member(pid, job_id)}
     if first and first.pid in table and _is_it(table[first.pid], first):
         found.add(first.pid)
     own_session = first.pid if first else 0
-    while more := _kin(table, found, own_session):
+    while more := _relatives(table, found, own_session):
         found |= more
     return {pid: table[pid].start_ticks for pid in found}
 
 
 def _is_it(seen: Seen, known: Known) -> bool:
-    """Its pid is not somebody else's by now: that one would have been started later."""
+    """False: the pid was reused, by a process that was started later."""
     age_s = processes.since_boot_s() - seen.start_ticks / TICKS_PER_S
     return abs(time.time() - age_s - known.started_at) < START_TAKES_S
 
 
-def _kin(table: dict[int, Seen], found: set[int], own_session: int) -> set[int]:
-    """Sessions have no members from outside; but somebody's terminal may have one that has borrowed a job's
-    environment: a session counts if its leader is the job's, or was."""
+def _relatives(table: dict[int, Seen], found: set[int], own_session: int) -> set[int]:
+    """Children of the job's processes, and members of its sessions.
+
+    A session counts if its leader is, or was, the job's: a process in the session of a person's terminal may have
+    inherited a job's environment.
+    """
     sessions = {table[pid].session for pid in found}
     sessions = {session for session in sessions if session in found or session == own_session}
     return {pid for pid, seen in table.items() if seen.parent in found or seen.session in sessions} - found
@@ -80,7 +84,7 @@ def _seen(pid: int) -> Seen | None:
 
 
 def are_supervised(pids: list[int]) -> bool:
-    """Whether one of them is below some shim or guard."""
+    """Whether one of these processes is below some shim or guard."""
     return any(processes.name_of(above) in (SHIM, GUARD) for pid in pids for above in _ancestors(pid))
 
 
@@ -90,20 +94,20 @@ def _ancestors(pid: int) -> Iterator[int]:
 
 
 def kill(job_id: str, first: Known | None = None) -> int:
-    """SIGKILL to what is left of a job without a shim, until it is gone; how many processes that were."""
+    """SIGKILL to what is left of a job without a shim, until nothing is left; how many processes that were."""
     killed = 0
-    while struck := kill_each(_members(job_id, first)):
-        killed += struck
+    while more := kill_each(_members(job_id, first)):
+        killed += more
     return killed
 
 
 def kill_each(started: Mapping[int, int]) -> int:
-    """How many have died of it; by pid, when each was started."""
+    """How many have died. `started` has by pid when each was started."""
     return sum(_kill_pinned(pid, start_ticks) for pid, start_ticks in started.items())
 
 
 def _kill_pinned(pid: int, start_ticks: int) -> bool:
-    """Pin the pid, look again, then shoot and see it die: a reused pid is never hit."""
+    """Pin the pid, check the start, then kill and see the process end: a reused pid is never killed."""
     try:
         pin = os.pidfd_open(pid)
     except OSError:
@@ -120,7 +124,7 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
 
 
 def is_gone(pin: int, patience_s: float) -> bool:
-    """The process of a pidfd, in time. By poll: there may be more descriptors than select takes."""
+    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors than we may have."""
     poll = select.poll()
     poll.register(pin, select.POLLIN)
     return bool(poll.poll(patience_s * 1000))

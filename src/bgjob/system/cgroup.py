@@ -1,9 +1,9 @@
-"""A job's control groups: where one can be made, made, asked and removed. Version 2, or version 1's hierarchies.
+"""A job's control groups: made where the system lets us, read, and removed. Version 2, or the hierarchies of version 1.
 
-Each limit belongs to a controller, and a controller to one hierarchy: of version 1 where it has one of its own, else
-of version 2. In version 1 the group is made below our own. In version 2 a group that has processes cannot hand out
-controllers, so it is made in the nearest one above that does; but a group with a limit on memory is never left that
-way, and one on processes is taken along. The shim imports this module: it stays within the standard library.
+Each limit belongs to a controller, and a controller to one hierarchy: of version 1 if it has one there, else of
+version 2. In version 1 a job's group is made below our own group. In version 2 a group that has processes cannot hand
+out controllers, so a job's group is made in the nearest group above that hands them out. A group above that limits
+memory is never left that way; a limit on processes is copied. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ CONTROLLERS = {MEMORY: "memory", PROCESSES: "pids", CPU: "cpuacct"}
 PREFIX = "bgjob-"
 NANOSECONDS, MICROSECONDS = 1e9, 1e6
 TRIES, TRY_AGAIN_S = 50, 0.002
-QUOTED = '"\\'  # as a record would have to quote it
+# Characters that a JSON record would have to quote.
+QUOTED = '"\\'
 
 
 class Group:
@@ -34,7 +35,7 @@ class Group:
 
     @property
     def processes_file(self) -> str:
-        """Whoever writes "0" into it is moved here."""
+        """A process that writes "0" into this file is moved into the group."""
         return f"{self.directory}/cgroup.procs"
 
     def limit(self, kind: str, most: float) -> None:
@@ -44,7 +45,7 @@ class Group:
             _write(f"{self.directory}/pids.max", int(most))
 
     def used(self, kind: str) -> float:
-        """Memory without what the kernel would give back at once; tasks; seconds of CPU."""
+        """Memory without caches that the kernel would free at once; tasks; or seconds of CPU."""
         if kind == MEMORY:
             name = "memory.usage_in_bytes" if self._version == 1 else "memory.current"
             cache = "total_inactive_file" if self._version == 1 else "inactive_file"
@@ -56,13 +57,13 @@ class Group:
         return self._entry("cpu.stat", "usage_usec") / MICROSECONDS
 
     def refusals(self, kind: str) -> int:
-        """How often the kernel has killed for want of memory, or refused another process."""
+        """How often the kernel killed a process for lack of memory, or refused to fork one."""
         if kind == MEMORY:
             return self._entry("memory.oom_control" if self._version == 1 else "memory.events", "oom_kill")
         return self._entry("pids.events", "max") if kind == PROCESSES else 0
 
     def peak_memory_bytes(self) -> int | None:
-        # a kernel before 5.19 does not tell
+        # A kernel before 5.19 does not tell.
         return self._number("memory.max_usage_in_bytes" if self._version == 1 else "memory.peak") or None
 
     def _limit_memory(self, most: int) -> None:
@@ -87,7 +88,7 @@ class Group:
 
 
 def made(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
-    """The group that sees to each of these limits, as far as the system lets us; again, the same ones."""
+    """The group that enforces each of these limits, as far as the system lets us. Called again, the same groups."""
     tops = find_tops() if tops is None else tops
     wanted = [kind for kind in CONTROLLERS if kind in limits]
     in_one = {kind: limits[kind] for kind in wanted if CONTROLLERS[kind] not in tops}
@@ -100,7 +101,7 @@ def made(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> 
 
 
 def _in_version_2(job_id: str, limits: Mapping[str, float], top: tuple[str, str]) -> dict[str, Group]:
-    """All in one group; failing that, as much as there is a place for."""
+    """One group for all limits; failing that, for those that some place above can enforce."""
     for kinds in (list(limits), [MEMORY, CPU], [PROCESSES, CPU]):
         some = {kind: limits[kind] for kind in kinds if kind in limits}
         place = _place(*top, {CONTROLLERS[kind] for kind in some if kind != CPU}) if some else None
@@ -115,7 +116,7 @@ def _in_version_2(job_id: str, limits: Mapping[str, float], top: tuple[str, str]
 
 
 def _place(top: str, here: str, controllers: set[str]) -> tuple[str, int | None] | None:
-    """Where a group with these controllers can be made, and how many processes we must not be more than there."""
+    """Where a group with these controllers can be made, and the limit on processes to copy there."""
     most_processes: int | None = None
     while not (controllers <= _handed_out(here) and os.access(here, os.W_OK)):
         if here == top or _is_a_number(_read(f"{here}/memory.max")):
@@ -137,7 +138,7 @@ def _make(group: Group, limits: Mapping[str, float]) -> dict[str, Group]:
         try:
             os.mkdir(group.directory)
         except FileExistsError:
-            pass  # by the shim before us
+            pass  # made by the shim before us
         for kind, most in limits.items():
             group.limit(kind, most)
     except OSError:
@@ -147,7 +148,7 @@ def _make(group: Group, limits: Mapping[str, float]) -> dict[str, Group]:
 
 
 def plain_place(tops: Tops | None = None) -> str | None:
-    """Where groups that limit nothing can be made: below our own, in some hierarchy."""
+    """Where a group without limits can be made: below our own, in some hierarchy."""
     tops = find_tops() if tops is None else tops
     places = [tops[""], *tops.values()] if "" in tops else tops.values()
     for _, here in places:
@@ -160,8 +161,8 @@ def _lets_us_move(directory: str) -> bool:
     return os.access(directory, os.W_OK) and os.access(f"{directory}/cgroup.procs", os.W_OK)
 
 
-def gather(directory: str, everybody: Callable[[], Iterable[int]]) -> bool:
-    """Make a group, and move these processes into it until a look finds no others. False: it cannot be made."""
+def gather(directory: str, pids: Callable[[], Iterable[int]]) -> bool:
+    """Make a group, and move processes into it until `pids` gives no others. False: it cannot be made."""
     try:
         if not os.path.isdir(directory):
             os.mkdir(directory)
@@ -171,7 +172,7 @@ def gather(directory: str, everybody: Callable[[], Iterable[int]]) -> bool:
     try:
         moved: set[int] = set()
         for _ in range(TRIES):
-            others = {*everybody()} - moved
+            others = {*pids()} - moved
             if not others:
                 break
             for pid in others:
@@ -186,11 +187,11 @@ def _move(pid: int, processes_file: int) -> None:
     try:
         os.write(processes_file, b"%d" % pid)
     except OSError:
-        pass  # it is gone, or dead and not reaped
+        pass  # the process is gone, or dead and not reaped
 
 
 def remove(directory: str, tries: int = TRIES) -> None:
-    """The kernel takes a moment to see that the last process is gone. One that still has some stays."""
+    """The kernel takes a moment to see that the last process is gone. A group that still has processes stays."""
     for _ in range(tries):
         try:
             return os.rmdir(directory)
@@ -201,16 +202,16 @@ def remove(directory: str, tries: int = TRIES) -> None:
 
 
 def is_member(pid: int, job_id: str) -> bool:
-    """Whether a process is in a group of this job, or below one."""
+    """Whether a process is in a group of this job, or in a group below it."""
     name = f"{PREFIX}{job_id}"
     return any(name in line.split("/") for line in _read(f"/proc/{pid}/cgroup").splitlines())
 
 
 def remove_left(directories: object, job_id: str) -> None:
-    """What a record says is left of a job: only what is a group, and its."""
+    """Remove the directories of a record, if they are control groups of this job."""
     for directory in directories if isinstance(directories, list) else ():
-        is_its = isinstance(directory, str) and os.path.basename(directory) == f"{PREFIX}{job_id}"
-        if is_its and os.path.exists(f"{directory}/cgroup.procs"):
+        is_of_job = isinstance(directory, str) and os.path.basename(directory) == f"{PREFIX}{job_id}"
+        if is_of_job and os.path.exists(f"{directory}/cgroup.procs"):
             remove(directory)
 
 
@@ -222,7 +223,7 @@ def find_tops() -> Tops:
 
 
 def tops_of(mounts: str, own: str) -> Tops:
-    """Of what the kernel says about our mounts and groups."""
+    """From what the kernel says about our mounts and groups."""
     paths = {name: path for name, path in map(_membership, own.splitlines()) for name in name.split(",")}
     found: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
@@ -242,7 +243,7 @@ def _membership(line: str) -> tuple[str, str]:
 
 
 def _within(root: str, path: str) -> str | None:
-    """A path as seen by a mount that shows a part of the hierarchy only."""
+    """A path as seen through a mount that shows only a part of the hierarchy."""
     root = root.rstrip("/")
     return path[len(root) :] if path == root or path.startswith(f"{root}/") else None
 
@@ -263,11 +264,11 @@ def _write_if_there(path: str, number: int) -> None:
     try:
         _write(path, number)
     except OSError:
-        pass  # an older kernel, or one without accounting of swap
+        pass  # an older kernel, or a kernel without accounting of swap
 
 
 def _read(path: str) -> str:
-    """Empty where there is none."""
+    """Empty if the file cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Being woken when something changes in a directory: by inotify where there is one, else by looking often."""
+"""Wakes when something changes in a directory: by inotify if the system has it, else by looking often."""
 
 import ctypes
 import os
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 MODIFY, CREATE, MOVED_TO = 0x2, 0x100, 0x80
 LOOK_EVERY_S = 0.1
-SAFETY_S = 1.0  # some file systems tell nothing
+# Some file systems send no notifications.
+SAFETY_S = 1.0
 
 
 class Inotify:
-    """Of some directories. A user has 128 of these on most systems: without one we look."""
+    """Watches some directories. Most systems allow a user 128 instances: without one, we look often."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
@@ -26,7 +27,7 @@ class Inotify:
             self._fd = -1
 
     def watch(self, directory: str) -> bool:
-        """False: there is no such directory, or no room for one more."""
+        """False: there is no such directory, or the system allows no more watches."""
         if directory not in self._watched and self._fd >= 0:
             number = self._libc.inotify_add_watch(
                 self._fd, os.fsencode(directory), MODIFY | CREATE | MOVED_TO
@@ -42,7 +43,7 @@ class Inotify:
             self._libc.inotify_rm_watch(self._fd, number)
 
     def wait(self, timeout_s: float, also: Sequence[int] = ()) -> set[int]:
-        """Until something changes, one of the descriptors is readable, or so long; those that are."""
+        """Until something changes, a descriptor is readable, or the time is up; the descriptors that are readable."""
         longest_s = SAFETY_S if self._fd >= 0 else LOOK_EVERY_S
         poll = select.poll()
         for fd in (self._fd, *also):
@@ -50,5 +51,5 @@ class Inotify:
                 poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(max(0.0, min(timeout_s, longest_s)) * 1000)}
         if self._fd in ready:
-            os.read(self._fd, 1 << 16)  # what it was does not matter: whoever is woken looks
+            os.read(self._fd, 1 << 16)  # which change it was does not matter: the caller looks
         return ready & set(also)

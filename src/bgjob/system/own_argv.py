@@ -1,4 +1,4 @@
-"""How processes of ours are started as fresh interpreters, of this very package."""
+"""The argv of our own processes, started as fresh interpreters from this very package."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ WATCHER_CODE = (
     "import sys; sys.path.append(sys.argv[1]); from bgjob.watch.watcher import main; main(sys.argv[2])"
 )
 
-# -I -S -E: nothing of the user's site, so that a shim starts fast and the same everywhere
+# -I -S -E: nothing of the user's site, so that a shim starts fast and the same everywhere.
 SHIM = [sys.executable, "-I", "-S", "-E", "-c", SHIM_CODE, PACKAGE_ROOT]
-# -P, and not -I: the patterns want a package that may be wherever our caller has it from
+# -P, not -I: the patterns need the re2 package, which may be anywhere on our caller's path.
 WATCHER = [sys.executable, "-P", "-c", WATCHER_CODE, PACKAGE_ROOT]

@@ -1,4 +1,4 @@
-"""The process table, as far as a job needs it. Linux is asked through /proc, other systems through `ps`."""
+"""The process table: read from /proc on Linux, from `ps` on other systems. The shim imports this module."""
 
 from __future__ import annotations
 
@@ -14,46 +14,51 @@ if TYPE_CHECKING:
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 PF_FORKNOEXEC = 0x40
-PARENT, SESSION, FLAGS, START_TICKS = 1, 3, 6, 19  # places in /proc/<pid>/stat, from the state on
+# Places in /proc/<pid>/stat, counted from the state.
+PARENT, SESSION, FLAGS, START_TICKS = 1, 3, 6, 19
 SIGCHLD, SIGCONT = int(signal.SIGCHLD), int(signal.SIGCONT)
 SHIM, GUARD = "bgjob-shim", "bgjob-guard"
 JOB_ID_VARIABLE = "BGJOB_ID"
 MOST_LOOKS = 100
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-LINKS_OF_A_DIRECTORY = 2  # and one for each that is in it
+# And one more for each directory in it.
+LINKS_OF_A_DIRECTORY = 2
+# The kernel hands out a page or more at a time: a shorter read has the whole file.
 SURELY_WHOLE_BYTES = 2048
 
 
 def adopt_orphans() -> bool:
-    """Make every descendant that loses its parent our child: neither setsid nor a double fork escapes."""
+    """Make every descendant that loses its parent our child, also after setsid or a double fork."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """For a child, before its exec."""
+    """To be called by a child, before its exec."""
     _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def set_process_name(name: str) -> None:
-    """What `ps` and `top` show."""
+    """The name that `ps` and `top` show."""
     _prctl(PR_SET_NAME, name.encode())
 
 
 def name_of(pid: int) -> str | None:
-    """What it, and nobody else, has set; None if it is gone."""
+    """The name that a process has set itself; None if the process is gone."""
     name = read_if_there(f"/proc/{pid}/comm")
     return None if name is None else name.decode(errors="replace").rstrip("\n")
 
 
 def keep_dead_children() -> None:
-    """For one whose parent ignores SIGCHLD: ignored, it has the kernel throw exit codes away. The C library's
-    call, because that of `signal` touches thirty times as much memory."""
+    """Undo a SIGCHLD that our parent ignored: while it is ignored, the kernel discards exit codes.
+
+    By the C library's call: that of `signal` touches thirty times as much memory.
+    """
     if LINUX:
         _set_default(SIGCHLD, None)
 
 
 def resume(pid: int) -> None:
-    """Continue a child that may be stopped: for a guard, by the C library's call, as above."""
+    """Continue a child that may be stopped. A guard calls this: by the C library's call, as above."""
     if LINUX:
         _kill(pid, SIGCONT)
 
@@ -61,7 +66,7 @@ def resume(pid: int) -> None:
 if LINUX:
     import ctypes
 
-    # once, here: a function that is looked up after a fork costs each process 160 KB
+    # Once, at import: a function that is looked up after a fork costs each process 160 KB.
     _ask, _set_default, _kill = (ctypes.CDLL(None)[name] for name in ("prctl", "signal", "kill"))
 
     def _prctl(option: int, value: int | bytes) -> bool:
@@ -74,7 +79,7 @@ else:
 
 
 def boot_id() -> str | None:
-    """Changes with every boot; None where the system has none."""
+    """Changes with every boot; None if the system has none."""
     known = read_if_there("/proc/sys/kernel/random/boot_id")
     return known.decode().strip() if known else None
 
@@ -89,11 +94,11 @@ def is_this_boot(known: object) -> bool:
 
 
 def read(path: str) -> bytes:
-    """A small file of /proc, whole: without the layers of open(), which cost more than the kernel does."""
+    """A small file of /proc, whole. Without open(), whose layers cost more than the kernel's part."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = part = os.read(fd, 1 << 16)
-        while part and len(data) > SURELY_WHOLE_BYTES:  # the kernel hands out a page or more at a time
+        while part and len(data) > SURELY_WHOLE_BYTES:
             data += (part := os.read(fd, 1 << 16))
         return data
     finally:
@@ -104,7 +109,7 @@ def read_if_there(path: str) -> bytes | None:
     try:
         return read(path)
     except OSError:
-        return None  # the process is gone, or somebody else's
+        return None  # the process is gone, or another user's
 
 
 def link_target(path: str) -> str:
@@ -116,8 +121,10 @@ def link_target(path: str) -> str:
 
 
 def descendants(root: int, visit: Callable[[int], None] | None = None) -> list[int]:
-    """All live and dead-but-unreaped processes below `root`, parents before children. Each is visited before its
-    children are looked up: one that is stopped by that has no others any more."""
+    """All live and unreaped processes below `root`, parents before children.
+
+    Each is visited before its children are looked up: a process that the visit stops forks no more children.
+    """
     found: list[int] = []
     todo = [root]
     table = None if os.path.exists(f"/proc/{root}/task/{root}/children") else _table()
@@ -132,26 +139,26 @@ def descendants(root: int, visit: Callable[[int], None] | None = None) -> list[i
 
 
 def children(pid: int) -> list[int]:
-    """Dead and unreaped ones too."""
+    """Dead and unreaped children too."""
     kids: list[int] = []
     try:
         for thread in threads(pid):
             kids += map(int, (read_if_there(f"/proc/{pid}/task/{thread}/children") or b"").split())
     except OSError:
-        pass  # gone meanwhile: its children are somebody else's by now
+        pass  # gone meanwhile: its children have another parent by now
     return kids
 
 
 def threads(pid: int) -> list[str]:
-    """Most processes have one: that is asked for first, since listing costs five times as much."""
+    """Most processes have one thread. That is checked first: listing costs five times as much."""
     tasks = f"/proc/{pid}/task"
     has_one = os.stat(tasks).st_nlink == LINKS_OF_A_DIRECTORY + 1
     return [str(pid)] if has_one else os.listdir(tasks)
 
 
 def _table() -> dict[int, list[int]]:
-    """The children of every process, from one look at them all."""
-    import subprocess  # not above: shims import us, and it takes threading with it
+    """The children of every process."""
+    import subprocess  # here: shims import this module, and subprocess imports threading
 
     answer = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False)
     kids: dict[int, list[int]] = {}
@@ -162,7 +169,7 @@ def _table() -> dict[int, list[int]]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that still run: a zombie does not."""
+    """The pids that still run: a zombie does not."""
     return [pid for pid in pids if _state(pid) not in ("Z", "X", None)]
 
 
@@ -174,25 +181,25 @@ def _state(pid: int) -> str | None:
 
 
 def has_execed(pid: int) -> bool:
-    """Whether a forked process has become another program, or (a zombie) had; what the kernel cannot tell is a yes."""
+    """Whether a forked process has exec'd, or had before it became a zombie; True if the kernel does not tell."""
     return not stat_of(pid)[FLAGS] & PF_FORKNOEXEC
 
 
 def eldest(pids: list[int]) -> int:
-    """Of a job's processes, dead ones too, the one that it was started as: it leads a session, and was there first."""
+    """The process that a job was started as, dead or alive: of the session leaders among these pids, the oldest."""
     stats = {pid: stat_of(pid) for pid in pids}
     leaders = [pid for pid in pids if stats[pid][SESSION] == pid]
     return min(leaders or pids, key=lambda pid: (stats[pid][START_TICKS], pid))
 
 
 def stat_of(pid: int) -> list[int]:
-    """The numbers of its line in /proc from its parent on; zeros where there is none."""
+    """The numbers of /proc/<pid>/stat, from the parent on; zeros if there is none."""
     line = read_if_there(f"/proc/{pid}/stat")
     return [0, *map(int, line.rpartition(b") ")[2].split()[1:])] if line else [0] * 50
 
 
 def pss_bytes(pid: int) -> int | None:
-    """Its memory, where pages that are shared count by share; None: the kernel does not tell."""
+    """The memory of a process, with shared pages counted by share; None if the kernel does not tell."""
     for line in (read_if_there(f"/proc/{pid}/smaps_rollup") or b"").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
@@ -200,17 +207,17 @@ def pss_bytes(pid: int) -> int | None:
 
 
 def send(pid: int, signal_number: int) -> None:
-    """To one process that is ours. Never to a group by accident, never to init."""
+    """Signal one process of ours: never a group by accident, never init."""
     if pid <= 1:
         raise ValueError(f"refusing to signal pid {pid}")
     try:
         os.kill(pid, signal_number)
     except (ProcessLookupError, PermissionError):
-        pass  # gone, or it changed its user: there is nothing we could do
+        pass  # the process is gone, or runs as another user
 
 
 def send_to_group(group: int, signal_number: int) -> None:
-    """To all of a process group at once: none of them can fork meanwhile."""
+    """Signal all of a process group at once: no member can fork meanwhile."""
     if group <= 1 or group == os.getpgrp():
         raise ValueError(f"refusing to signal process group {group}")
     try:
@@ -220,7 +227,7 @@ def send_to_group(group: int, signal_number: int) -> None:
 
 
 def group_of(pid: int) -> int:
-    """Its process group; 0 if it is gone."""
+    """The process group; 0 if the process is gone."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -228,8 +235,11 @@ def group_of(pid: int) -> int:
 
 
 class Freezing:
-    """Stops the tree below a process, which may grow all the while. A fork bomb outruns whoever goes one by one: with
-    each process all of its group is stopped in one step, and only then its children are looked up."""
+    """Stops the tree below a process, while the tree may grow.
+
+    A fork bomb forks faster than its processes can be stopped one by one. So with each process its whole group is
+    stopped in one step, and only then its children are looked up.
+    """
 
     def __init__(self, root: int, spared: set[int] | None = None) -> None:
         self._root, self._spared = root, spared or set()
@@ -237,8 +247,10 @@ class Freezing:
         self._groups = {0, 1, os.getpgrp()}
 
     def all(self) -> set[int]:
-        """Until a look finds no other: one that has lost its parent is found as our child. Not for ever: there may be
-        some that we may not stop."""
+        """Looks until no other process is found: an orphan is found as our child.
+
+        The number of looks is bounded: there may be processes that we may not stop.
+        """
         for _ in range(MOST_LOOKS):
             before = len(self._frozen)
             descendants(self._root, self._freeze)
@@ -251,7 +263,8 @@ class Freezing:
             return
         self._frozen.add(pid)
         send(pid, signal.SIGSTOP)
-        group = group_of(pid)  # ours: it is that of a process of ours that cannot leave it any more
+        # The group is the job's: its member is stopped, and cannot leave it.
+        group = group_of(pid)
         if group not in self._groups:
             self._groups.add(group)
             send_to_group(group, signal.SIGSTOP)

@@ -1,10 +1,11 @@
-"""Whether a job waits for input: asked of the kernel, which knows what every sleeping thread sleeps in.
+"""Whether a job waits for input, by what the kernel tells of its sleeping threads.
 
     /proc/PID/syscall   which call a thread is blocked in, on which descriptor    the exact answer
-    /proc/PID/wchan     the kernel function it sleeps in                          what is left without the first
+    /proc/PID/wchan     the kernel function that it sleeps in                     if the first cannot be read
 
-The first needs the right to trace the process. Under Yama's usual ptrace_scope=1 only its ancestors have that:
-a job's shim has, a stranger of the same user has not. Other users' processes (sudo) tell neither: unknown.
+The first needs the right to trace the process. Under Yama's usual ptrace_scope=1 only ancestors have that right: the
+shim of a job has, another process of the same user has not. Of another user's process (sudo) neither can be read.
+The shim imports this module.
 """
 
 from __future__ import annotations
@@ -46,15 +47,18 @@ GENERIC: Mapping[int, Call] = {  # aarch64, riscv64, loongarch64
 }
 TABLE_WITH_READ_AS = {0: X86_64, 63: GENERIC}
 
-# every number that one of these calls has on some processor, 32-bit ones too
+# Every number that one of these calls has on some processor, 32-bit processors too.
 PERHAPS = (
     b" 0 3 7 17 19 22 23 63 65 67 69 72 73 76 77 82 128 142 145 168 219 232 256 270 271 275 276 281 286 295 308 "
     b"309 327 426 441 "
 )
 
-LOWEST_64_BIT_STACK = 1 << 32  # a stack below is that of a 32-bit program: its calls have other numbers
-ADDRESS_BITS = (1 << 56) - 1  # what is above is a tag
-POLL_FOR_INPUT = 0x1 | 0x2 | 0x40 | 0x80  # POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND; the same for epoll
+# A lower stack is that of a 32-bit program, whose calls have other numbers.
+LOWEST_64_BIT_STACK = 1 << 32
+# The bits above are a tag.
+ADDRESS_BITS = (1 << 56) - 1
+# POLLIN, POLLPRI, POLLRDNORM, POLLRDBAND; the same for epoll.
+POLL_FOR_INPUT = 0x1 | 0x2 | 0x40 | 0x80
 MOST_POLLED = 1 << 16
 EPOLL_NESTING = 5
 DEV_TTY = (5, 0)
@@ -64,8 +68,8 @@ STRENGTH: Sequence[Readiness] = ("reading", "watching", "unknown", "no")
 class Wait:
     """`answer` is "yes", "no" or "unknown"; with "yes", which process waits, and how.
 
-    "reading": blocked until it gets input. "watching": it would be woken by input, and perhaps by other
-    things: an editor or a REPL at its prompt, but also a server that listens for keys.
+    "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor or a
+    REPL at its prompt, but also a server that listens for keys.
     """
 
     __slots__ = ("answer", "how", "pid")
@@ -77,7 +81,7 @@ class Wait:
 
 
 class Input:
-    """Which file a job gets its input from, so that it is known again under any number in any process."""
+    """The file that a job gets its input from, recognised under any descriptor of any process."""
 
     __slots__ = ("inode", "terminal")
 
@@ -87,14 +91,14 @@ class Input:
 
 
 def input_at(fd: int) -> Input:
-    """For the owner of the other end: either end of a pipe will do, of a terminal only the job's."""
+    """For the process that holds the other end. Of a pipe, `fd` may be either end; of a terminal, the job's end."""
     return Input(os.fstat(fd))
 
 
 def input_of(pid: int) -> Input | None:
-    """For everybody else: what a job's main process has as stdin now; None: the kernel does not tell.
+    """For other processes: the present stdin of a job's main process; None if the kernel does not tell.
 
-    After `exec < file` in the job's own shell this is that file, and not what the job was started with.
+    After `exec < file` in the job's own shell this is that file, not what the job was started with.
     """
     try:
         return Input(os.stat(f"/proc/{pid}/fd/0"))
@@ -118,10 +122,10 @@ def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
 
 
 def surely_none_waits(root: int) -> bool:
-    """Whether all processes from this one down have one thread each, and it does something else than to read or watch.
+    """Whether this process and all below it have one thread each, in calls that neither read nor watch.
 
-    For a shim, which looks again and again and must stay small: what every function touches is a page of memory
-    of its own. So this is one function, and where it does not know it does not try.
+    A shim calls this again and again, and must stay small: each function that it touches is a page of memory of its
+    own. So this is one function, and in doubt the answer is False.
     """
     todo = [root]
     try:
@@ -136,7 +140,7 @@ def surely_none_waits(root: int) -> bool:
                     if b" %b " % data.split()[0] in PERHAPS:
                         return False
                 elif len(data) > 2048:
-                    return False  # there may be more
+                    return False  # the list may be longer
                 else:
                     todo += map(int, data.split())
     except (OSError, IndexError):
@@ -163,13 +167,13 @@ def _thread_verdict(process: str, thread: str, stdin: Input) -> Readiness:
         except (PermissionError, _OtherNumbers):
             return _by_wait_channel(process, task, stdin)
     except (FileNotFoundError, ProcessLookupError):
-        return "no"  # it has just ended
+        return "no"  # the thread has just ended
     except OSError:
         return "unknown"
 
 
 def _is_gone(pid: int) -> bool:
-    """Unlike not being visible to us."""
+    """A process that exists and is not visible to us is not gone."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -188,7 +192,7 @@ class _OtherNumbers(Exception):
 
 @functools.cache
 def _calls() -> Mapping[int, Call] | None:
-    """The numbers of the calls on this machine. Reading this file, we see ourselves in read()."""
+    """The numbers of the calls on this machine, by that of read(): the call in which we read this file."""
     try:
         return TABLE_WITH_READ_AS.get(int(read("/proc/thread-self/syscall").split()[0]))
     except (OSError, ValueError, IndexError):
@@ -198,13 +202,13 @@ def _calls() -> Mapping[int, Call] | None:
 def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -> Readiness:
     line = read(f"{task}/syscall")
     fields = line.split()
-    if len(fields) < 9:  # "running", or asleep outside of any call
+    if len(fields) < 9:  # the line says "running", or the thread sleeps outside of any call
         return "no"
     number, arguments, stack = int(fields[0]), [int(field, 16) for field in fields[1:7]], int(fields[7], 16)
     if stack < LOWEST_64_BIT_STACK:
         raise _OtherNumbers
     call = calls.get(number)
-    if call == "restart":  # stopped and continued: of the calls we look for, only poll comes back as this
+    if call == "restart":  # after a stop and a continue, poll is listed as this call
         call = "poll" if "poll" in _wait_channel(task) else None
     if call is None:
         return "no"
@@ -216,19 +220,19 @@ def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -
 def _verdict_on_call(
     process: str, task: str, stdin: Input, call: Call, arguments: Sequence[int]
 ) -> Readiness:
-    if call == "io_uring":  # what it has asked for is in memory it shares with the kernel
+    if call == "io_uring":  # the requests are in memory that is shared with the kernel
         return "unknown" if _holds(process, stdin) else "no"
     waited_for = list(_waited_for(process, call, arguments))
     if not any(_leads_to(process, fd, stdin) for fd in waited_for):
         return "no"
-    if call == "splice":  # blocked on either end
+    if call == "splice":  # either end may block it
         channel = _wait_channel(task)
         return "no" if "writ" in channel else "reading" if "read" in channel else "unknown"
     return "reading" if call == "read" else "watching"
 
 
 def _waited_for(process: str, call: Call, arguments: Sequence[int]) -> Iterable[int]:
-    """The descriptors that would wake this call by becoming readable."""
+    """The descriptors that wake this call by becoming readable."""
     if call == "poll":
         entries = _memory(process, arguments[0], 8 * min(arguments[1] & 0xFFFFFFFF, MOST_POLLED))
         return [fd for fd, events, _ in struct.iter_unpack("=ihh", entries) if events & POLL_FOR_INPUT]
@@ -242,7 +246,7 @@ def _waited_for(process: str, call: Call, arguments: Sequence[int]) -> Iterable[
 
 
 def _leads_to(process: str, fd: int, stdin: Input, nesting: int = EPOLL_NESTING) -> bool:
-    """This descriptor is the input, or an epoll that watches it."""
+    """Whether a descriptor is the input, or an epoll that watches the input."""
     try:
         status = os.stat(f"{process}/fd/{fd}")
     except FileNotFoundError:
@@ -258,15 +262,17 @@ def _leads_to(process: str, fd: int, stdin: Input, nesting: int = EPOLL_NESTING)
 
 
 def _epoll_targets(process: str, fd: int, stdin: Input) -> Iterable[int]:
-    """What an epoll watches for input, without what cannot be ours: a server may have thousands."""
+    """What an epoll watches for input, without what cannot be the job's: a server may watch thousands."""
     wanted = b"ino:%x " % stdin.inode[1]
-    own = b""  # all anonymous files, other epolls among them, have one inode
+    # All anonymous files, other epolls among them, have one inode.
+    own = b""
     for line in read(f"{process}/fdinfo/{fd}").splitlines():
         if line.startswith(b"ino:"):
             own = b"ino:%x " % int(line[4:])
         if not line.startswith(b"tfd:"):
             continue
-        is_told = own and b" ino:" in line  # older kernels do not say which file it is
+        # Older kernels do not say which file it is.
+        is_told = own and b" ino:" in line
         if is_told and stdin.terminal is None and wanted not in line and own not in line:
             continue
         words = line.split()
@@ -296,11 +302,11 @@ def _memory(process: str, address: int, size_bytes: int) -> bytes:
     return data
 
 
-# -- by where it sleeps in the kernel ---------------------------------------------------------------
+# -- by the kernel function that a thread sleeps in ---------------------------------------------------------------
 
 
 def _by_wait_channel(process: str, task: str, stdin: Input) -> Readiness:
-    """As much as follows from it and from the files that the process has open; else unknown."""
+    """What follows from the kernel function and from the files that the process has open; else unknown."""
     if not _is_asleep(task):
         return "no"
     channel = _wait_channel(task)
@@ -317,7 +323,7 @@ def _by_wait_channel(process: str, task: str, stdin: Input) -> Readiness:
 
 
 def _all_or_none(if_all: Readiness, are_input: Sequence[bool]) -> Readiness:
-    """It waits for one of them, and we do not know for which."""
+    """The process waits for one of these files, and we do not know for which."""
     if not any(are_input):
         return "no"
     return if_all if all(are_input) else "unknown"
@@ -354,7 +360,7 @@ def _wait_channel(task: str) -> str:
 
 
 def _is_asleep(task: str) -> bool:
-    """Not stopped: that keeps the call it was in."""
+    """False for a stopped thread: it keeps the call that it was in."""
     return _stat_fields(task)[0] == b"S"
 
 

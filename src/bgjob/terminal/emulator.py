@@ -13,7 +13,8 @@ from bgjob.terminal.page import Page, Screen
 LONGEST_TITLE = 256
 LONGEST_HELD_BACK = 4096
 
-Size = tuple[int, int]  # rows, columns
+# Rows and columns.
+Size = tuple[int, int]
 
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
@@ -179,7 +180,7 @@ class Terminal:
 
 @lru_cache(maxsize=4096)
 def _parsed(body: str) -> tuple[str, tuple[int, ...]]:
-    """The kind of a CSI sequence (mark, intermediates and final), and its numbers: at least one, none over 9999."""
+    """The kind of a CSI sequence (mark, intermediates, final), and its numbers: at least one, at most 9999 each."""
     digits = body.rstrip("!\"#$%&'()*+,-./ @ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~")
     mark = digits[:1] if digits[:1] in ("<", "=", ">", "?") else ""
     kind = mark + body[len(digits) :]

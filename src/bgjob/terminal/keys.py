@@ -64,9 +64,9 @@ _SOME = "enter, tab, esc, backspace, up, pagedown, home, delete, f1 to f12, ctrl
 
 
 def keys_to_bytes(names: Sequence[str], *, application_cursor: bool = False) -> bytes:
-    """What a terminal sends when these keys are pressed one after the other.
+    """The bytes that a terminal sends when these keys are pressed one after the other.
 
-    application_cursor: the program switched the cursor keys to application mode, as the screen tells.
+    application_cursor: the program has set the cursor keys to application mode, see Screen.
     """
     return b"".join(_key(name, application_cursor) for name in names)
 
@@ -88,7 +88,7 @@ def _key(name: str, application_cursor: bool) -> bytes:
 
 
 def _parsed(name: str) -> tuple[int, str]:
-    """The modifiers and the key; a single character keeps its case, for alt-X is not alt-x."""
+    """The modifiers and the key. A single character keeps its case: alt-X is not alt-x."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise _unknown(name)

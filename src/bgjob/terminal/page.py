@@ -1,7 +1,7 @@
 """The page of a terminal: what is drawn, where the cursor is, what scrolls.
 
-pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte knows no alternate screen, no
-scrolling by CSI S and T, no repeats and no line drawing, and its way of drawing takes quadratic time for some input.
+pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte has no alternate screen, no
+scrolling by CSI S and T, no repeats and no line drawing, and it draws some input in quadratic time.
 Colours are not kept.
 """
 
@@ -168,14 +168,14 @@ class Page:
             self.draw(self._last_drawn * min(count, room))
 
     def choose_characters(self, second: bool, line_drawing: bool) -> None:
-        """Of the two sets, G0 and G1."""
+        """Whether the first or second character set (G0, G1) draws lines."""
         self._drawing[second] = line_drawing
 
     def shift(self, second: bool) -> None:
         self._shift = second
 
     def keep_inside(self) -> None:
-        """After pyte has failed in the middle of something."""
+        """Put the cursor back onto the page, after pyte has raised."""
         cursor, grid = self._grid.cursor, self._grid
         cursor.x, cursor.y = max(0, min(cursor.x, grid.columns - 1)), max(0, min(cursor.y, grid.lines - 1))
 

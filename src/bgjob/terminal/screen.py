@@ -1,10 +1,10 @@
 """The rendered screen of a terminal job: what a person in front of it would see, as text.
 
-Whatever a job has printed, only the end of its log is replayed:
+Only the end of the log is replayed, however much a job has printed:
 
     end_of_log(window, offset, sizes)   the last part of a log -> the screen
-        starting_point(window)          where in it to begin, and is that exact
-        modes_in(bytes)                 what the bytes before that point left switched on
+        starting_point(window)          where in the window to begin, and whether that is exact
+        modes_in(bytes)                 the modes that the bytes before that point left set
         render(events, rows, columns)   replays bytes and resizes
 """
 
@@ -16,9 +16,12 @@ from bgjob.terminal.emulator import Size, Terminal
 from bgjob.terminal.page import Screen
 from bgjob.terminal.size import drawable
 
-REPLAY_BYTES = 192 * 1024  # of vim, less, top or a log: a screen in 150 ms
-SCROLLED_ROWS = 2_500_000  # where every few characters are a line, and each moves all rows: the same time
-WINDOW_BYTES = 4 * REPLAY_BYTES  # how much of the log's end to pass: modes are found in all of it
+# Output of vim, less, top or a log is replayed in 150 ms.
+REPLAY_BYTES = 192 * 1024
+# The same time, if every few characters are a line, and each line moves all rows.
+SCROLLED_ROWS = 2_500_000
+# How much of the log's end to pass: modes are found in all of it.
+WINDOW_BYTES = 4 * REPLAY_BYTES
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
 
 _HOME = rb"\[(?:1;1|1|;)?H"
 _SGR = rb"(?:\x1b\[[0-9;]*m)*+"
-_SETTINGS = rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"  # nothing is drawn by them
+# Sequences that draw nothing.
+_SETTINGS = rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"
 _PAGE_EVENT = re.compile(
     rb"\x1b(?:(?P<reset>c)"
     rb"|(?P<clear>#8|" + _HOME + _SGR + rb"\x1b\[[02]?J|\[2J" + _SGR + rb"\x1b" + _HOME + rb")"
@@ -102,10 +106,10 @@ def starting_point(
     most: int = REPLAY_BYTES,
     resizes: Sequence[int] = (),
 ) -> Start:
-    """The last place from which a replay, of `most` bytes, shows the same as one of everything.
+    """The last place from which a replay of `most` bytes shows the same as a replay of everything.
 
-    That is where the page that is shown at the end was cleared, or a screenful of plain lines scrolled everything
-    else away. is_whole: nothing comes before the window; resizes: where in it the terminal changed its size.
+    That is where the page that is shown at the end was cleared, or where a screenful of plain lines begins, which
+    scrolled everything else away. is_whole: nothing comes before the window; resizes: where the size changed.
     """
     entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
     cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows, resizes))
@@ -119,9 +123,9 @@ def starting_point(
 
 
 def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> bytes:
-    """What the bytes leave switched on, as a short sequence that does the same. A resize takes the margins back.
+    """The modes that these bytes leave set, as a short sequence that sets the same. A resize resets the margins.
 
-    A longer memory is made by putting it in front: modes_in(newer, before=modes_in(older)).
+    Windows are joined by modes_in(newer, before=modes_in(older)).
     """
     resized = max((len(before) + at for at in resizes if 0 <= at <= len(data)), default=0)
     kept: dict[bytes, bytes] = {}
@@ -157,7 +161,7 @@ def _last_clear(window: bytes, is_alternate: bool) -> int:
         elif event["clear"]:
             cleared[is_alternate] = event.start()
         elif event["saves"] and bool(event["leaves"]) == is_alternate:
-            # blank when entered; but the cursor stays where it is on the main page, unless it is placed
+            # The page is blank when entered. The cursor stays where it was on the main page, unless it is placed.
             cleared[True] = event.start() if event["places"] else cleared[False]
             is_alternate = not is_alternate
         else:
@@ -166,9 +170,9 @@ def _last_clear(window: bytes, is_alternate: bool) -> int:
 
 
 def _last_scrolled_away(window: bytes, rows: int, resizes: Sequence[int]) -> int:
-    """Where a stretch of plain lines at the end begins that is two screens long; -1 if there is none.
+    """Where two screens of plain lines at the end begin; -1 if there are none.
 
-    The first screen of it brings the cursor down, wherever it was; the second moves all else out of sight.
+    The first screen brings the cursor down, wherever it was; the second moves all else out of sight.
     """
     plain = max(window.rfind(b"\x1b"), window.rfind(b"\x0e"), window.rfind(b"\x0f")) + 1
     position = len(window)
@@ -176,7 +180,8 @@ def _last_scrolled_away(window: bytes, rows: int, resizes: Sequence[int]) -> int
         position = window.rfind(b"\n", plain, position)
         if position < 0:
             return -1
-    position = window.rfind(b"\r", plain, position)  # in the first column, as far as that is known
+    # After a \r the cursor is in the first column.
+    position = window.rfind(b"\r", plain, position)
     if position < 0:
         return -1
     if re.search(rb"\x1b\[[1-9;][0-9;]*r\Z|\x1b\[[1-9;][0-9;]*r\x1b", modes_in(window[:position], resizes)):
@@ -185,7 +190,7 @@ def _last_scrolled_away(window: bytes, rows: int, resizes: Sequence[int]) -> int
 
 
 def _begins_on_alternate(window: bytes) -> bool:
-    """A page that is left first was entered before."""
+    """An alternate page that is left before it is entered was entered before the window."""
     left, entered = (
         min((at for at in map(window.find, sequences) if at >= 0), default=len(window))
         for sequences in (
