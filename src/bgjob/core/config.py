@@ -1,8 +1,9 @@
 """The settings: one table feeds the code, the docs and the tests.
 
-A value that is not accepted is an error that names the variable. An unknown MCP_BG_ name is reported and ignored: a
-newer version may know it, and an older server must still start. A name that is almost that of the allow-list is an
-error, because without an allow-list everything may run. An empty value counts as unset, as in the reference.
+A value that is not accepted is an error that names the variable. An unknown MCP_BG_ name is reported and
+ignored: a newer version may know it, and an older server must still start. A name that is almost that of the
+allow-list is an error, because without an allow-list everything may run. An empty value counts as unset, as
+in the reference.
 """
 
 import re

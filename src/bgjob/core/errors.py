@@ -16,8 +16,8 @@
     ├── StoreUnusable       the job store cannot be used safely
     └── BadSetting          an environment variable has a value we do not accept
 
-A message says what was wrong, and what to do next in the words of the tools. What to do next is also an attribute,
-`advice`: a face whose users know other words gives its own.
+A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
+attribute, `advice`: a face whose users know other words gives its own.
 """
 
 import errno

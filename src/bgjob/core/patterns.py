@@ -1,9 +1,10 @@
 """Patterns of callers and of the allow-list: regular expressions on RE2, or literal text. The cost is linear.
 
-Python's `re` takes exponential time on some patterns, so that a caller could block a server with an argument. RE2 does
-not, and lets other threads run meanwhile. A caller's pattern is matched line by line: `^` and `$` are the ends of a
-line, and nothing matches a newline, so that one call searches any number of lines. `$` also matches before the \\r of a
-\\r\\n, which is what terminals write. Bytes that are not UTF-8 match no character, not even `.`.
+Python's `re` takes exponential time on some patterns, so that a caller could block a server with an argument.
+RE2 does not, and lets other threads run meanwhile. A caller's pattern is matched line by line: `^` and `$`
+are the ends of a line, and nothing matches a newline, so that one call searches any number of lines. `$` also
+matches before the \\r of a \\r\\n, which is what terminals write. Bytes that are not UTF-8 match no
+character, not even `.`.
 """
 
 import re
@@ -56,7 +57,8 @@ class Pattern:
     __slots__ = ("_find", "_find_run", "_needle")
 
     def __init__(self, find: Find, find_run: Find | None, needle: bytes) -> None:
-        # find_run finds lines that all match, from a position on. needle is empty if the pattern is no plain text.
+        # find_run finds lines that all match, from a position on. needle is empty if the pattern is no plain
+        # text.
         self._find, self._find_run, self._needle = find, find_run, needle
 
     def find(self, data: Buffer, start: int, end: int) -> Span | None:
@@ -136,7 +138,8 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
 
 
 def compile_whole(text: str) -> WholePattern:
-    """Matched against a text as a whole, upper and lower case alike: `^` and `$` are its ends, and no others."""
+    """Matched against a text as a whole, upper and lower case alike: `^` and `$` are its ends, and no
+    others."""
     import re2
 
     engine: Any = re2._re2.RE2

@@ -1,12 +1,12 @@
 """May this shell command run? A seat belt, not a sandbox.
 
 Two questions. Does the text plainly destroy the machine: `rm -rf /`, a fork bomb, `mkfs` on a disk? That is
-refused whatever the settings; it can still be hidden in a script, a variable or base64.
-And if there is an allow-list: does every command of the text match one of its patterns? Text that the shell reader
-does not follow to the last character is then refused.
+refused whatever the settings; it can still be hidden in a script, a variable or base64. And if there is an
+allow-list: does every command of the text match one of its patterns? Text that the shell reader does not
+follow to the last character is then refused.
 
-The shell reader knows the quoting of sh, bash and zsh. An allow-list does not protect if the shell is fish or csh, or
-if the caller may choose the job's PATH, BASH_ENV or LD_PRELOAD.
+The shell reader knows the quoting of sh, bash and zsh. An allow-list does not protect if the shell is fish or
+csh, or if the caller may choose the job's PATH, BASH_ENV or LD_PRELOAD.
 """
 
 import itertools
@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from bgjob.core.patterns import WholePattern
 from bgjob.core.shell_reader import Command, Reading
 
-# With an allow-list, jobs run with these variables: a pager or editor on a terminal runs what is typed into it.
+# With an allow-list, jobs run with these variables: a pager or editor on a terminal runs what is typed into
+# it.
 NO_SHELL_ESCAPES: Mapping[str, str] = {
     **dict.fromkeys(("LESSSECURE", "MORESECURE", "PAGERSECURE", "SYSTEMD_PAGERSECURE"), "1"),
     **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),

@@ -1,7 +1,8 @@
-"""Values of settings and options: each parser takes what was given, as text or as a number, or raises ValueError.
+"""Values of settings and options: each parser takes what was given, as text or as a number, or raises
+ValueError.
 
-A number in text has ASCII digits only, and few enough that nothing overflows: no exponent, underscore, nan or inf.
-White space around a number is accepted, as in the reference.
+A number in text has ASCII digits only, and few enough that nothing overflows: no exponent, underscore, nan or
+inf. White space around a number is accepted, as in the reference.
 """
 
 import re

@@ -1,13 +1,14 @@
-"""The events of a store, in one order: a line of JSON each, appended by whoever sees one happen.
+"""The events of a store, in one order: a line of JSON each, appended by the process that sees it happen.
 
     events/<n>      segments, numbered; the highest is the one that grows
 
-Every line begins with `at`, `kind` and `job_id`, in this order: readers know it by that, see event_reader.
+Every line begins with `at`, `kind` and `job_id`, in this order: readers recognise an event by that, see
+event_reader.
 
-No locks: a process that was stopped while it held one would stop jobs. A writer that finds, once its event is
-written, that a newer segment was begun meanwhile writes it there too, because a reader may have passed the old
-one by. So an event is told at least once, and those of one writer in their order. A cursor is "<segment>.<byte>",
-for ever. The shim imports this module: it stays within the standard library.
+There are no locks: a process that was stopped while it held a lock would block jobs. A writer that finds a
+newer segment after it has written its event writes the event there too, because a reader may have left the
+old segment already. So an event is in the log at least once, and the events of one writer are in order. A
+cursor is "<segment>.<byte>", for ever. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import time
 from bgjob.home.layout import is_directory
 
 EVENTS = "events"
-SEGMENT_BYTES = 1 << 20  # then the next one begins
-SEGMENT_MAX_BYTES = 4 << 20  # where none can be begun; what is beyond is not read
+# At this size the next segment begins. If none can be begun, this one grows to the second size; the rest is
+# not read.
+SEGMENT_BYTES = 1 << 20
+SEGMENT_MAX_BYTES = 4 << 20
 SEGMENTS_KEPT = 16
-SEGMENT_DIGITS = 9  # a file with a larger number is none of ours
+# A file with a larger number is not a segment.
+SEGMENT_DIGITS = 9
 LINE_MAX_BYTES = 1 << 16
-TRIES = 10  # where something else lies in the place of a segment
+# If something else lies in the place of a segment.
+TRIES = 10
 NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -58,16 +63,18 @@ class Cursor:
 
 
 def append(directory: str, kind: str, job_id: str, **details: object) -> None:
-    """Raises nothing: no event is worth a job's trouble, and what matters of it is in the job's own records."""
+    """Raises nothing: a job must not fail over an event, and its own records have what matters."""
     head = {"at": round(time.time(), 3), "kind": kind, "job_id": job_id}
     line = json.dumps({**head, **details}).encode()
     append_line(directory, line if len(line) <= LINE_MAX_BYTES else json.dumps(head).encode())
 
 
 def append_line(directory: str, event: bytes) -> None:
-    """The same, of one that is JSON already: an idle shim does without the memory that the first use of json takes."""
+    """The same for an event that is JSON already: an idle shim saves the memory that the first use of json
+    takes."""
     try:
-        _append(directory, b"\n%b\n" % event)  # on a line of its own, also after what a full disk cut short
+        # On a line of its own, also after a line that a full disk cut short.
+        _append(directory, b"\n%b\n" % event)
     except OSError:
         pass
 
@@ -90,7 +97,7 @@ def _append(directory: str, line: bytes) -> None:
 
 
 def _is_written(path: str, line: bytes, most_bytes: int) -> bool:
-    """False: there is something else in its place, it is not ours to write, or it is full."""
+    """False: the segment is full or not ours, or something else is in its place."""
     try:
         fd = os.open(path, NEW | os.O_APPEND, 0o600)
     except OSError:
@@ -106,13 +113,13 @@ def _is_written(path: str, line: bytes, most_bytes: int) -> bool:
 
 
 def _begin_next(directory: str, number: int) -> bool:
-    """By us or by somebody else, in the next place that is free. False: there is no room for it."""
+    """The next segment, made by us or by another process, in the next free place. False: there is no room."""
     for following in range(number + 1, min(number + 1 + TRIES, 10**SEGMENT_DIGITS)):
         try:
             os.close(os.open(f"{directory}/{following}", NEW | os.O_EXCL, 0o600))
         except FileExistsError:
             if not is_closed(directory, number):
-                continue  # it is no segment
+                continue  # something else has that name
         except OSError:
             return False
         _drop_oldest(directory)
@@ -125,16 +132,16 @@ def _drop_oldest(directory: str) -> None:
         try:
             os.unlink(f"{directory}/{old}")
         except FileNotFoundError:
-            pass  # somebody else did
+            pass  # another process did
 
 
 def is_closed(directory: str, number: int) -> bool:
-    """Whoever writes into it from now on writes the same into a newer one."""
+    """True: a process that writes into this segment from now on writes the same event into a newer one."""
     return newest(directory) > number
 
 
 def segments(directory: str) -> list[int]:
-    """Plain files only: what else may have such a name is nobody's event."""
+    """Plain files only: anything else with such a name is not a segment."""
     if not is_directory(directory):
         return []
     try:
@@ -159,7 +166,7 @@ def beginning(directory: str) -> Cursor:
 
 
 def end(directory: str) -> Cursor:
-    """Behind everything that has happened."""
+    """The place behind the newest event."""
     number = newest(directory)
     try:
         return Cursor(number, os.lstat(f"{directory}/{number}").st_size)

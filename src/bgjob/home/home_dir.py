@@ -1,9 +1,9 @@
-"""A home that is safe to use: nobody but us and root can change what it is, or what is in it.
+"""A home that is safe to use: only we and root can replace it, or change what is in it.
 
-Each directory above it is ours or root's, and nobody else may write into it, unless it is sticky, as sshd's StrictModes
-has it: so nobody else can put another home in its place. It and the directories in it are real ones, ours, and closed
-to others. Another process that is handed a home by its path looks for itself.
-The shim imports this module: it stays within the standard library.
+Each directory above the home is ours or root's, and no other user may write into it unless it is sticky: the
+rule of sshd's StrictModes. So no other user can put another home in its place. The home and the directories
+in it are real directories, ours, and closed to other users. A process that is given the path of a home checks
+it again. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PRIVATE = 0o700
 
 
 class Unsafe(OSError):
-    """It says what is wrong with which directory, and what to do."""
+    """The message says what is wrong with which directory, and what to do."""
 
 
 class Home:
-    """One that was found safe. Nothing of it is held open: its file system may want to be unmounted."""
+    """A home that was found safe. It is not held open, so that its file system can be unmounted."""
 
     def __init__(self, path: str) -> None:
         fd = open_safe(path)
@@ -33,7 +33,7 @@ class Home:
         os.close(fd)
 
     def is_in_place(self) -> bool:
-        """False: it was deleted, replaced, or opened to others since."""
+        """False: the home was deleted, replaced, or opened to other users since."""
         try:
             return _identity(os.lstat(self._path)) == self._identity
         except OSError:
@@ -41,12 +41,12 @@ class Home:
 
 
 def _identity(info: os.stat_result) -> tuple[int, ...]:
-    """With its owner: another user's directory may get the inode number of one that was deleted."""
+    """With the owner: another user's directory may get the inode number of a deleted one."""
     return info.st_dev, info.st_ino, info.st_uid, info.st_mode
 
 
 def resolved(path: str) -> str:
-    """Where a home really is: that place is looked at and used, whatever the links on the way will say later."""
+    """Where a home really is. That place is checked and used, even if the links to it change later."""
     place = os.path.realpath(path)
     if os.path.islink(path) and not os.path.lexists(place):
         raise Unsafe(
@@ -56,7 +56,8 @@ def resolved(path: str) -> str:
 
 
 def make(path: str) -> list[str]:
-    """What had to be made, innermost first. One by one: os.makedirs gives its mode to the last directory alone."""
+    """The directories that had to be made, innermost first. Not by os.makedirs: its mode is for the last one
+    only."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -79,7 +80,7 @@ def make_inside(home: str, names: Iterable[str]) -> None:
 
 
 def open_safe(path: str) -> int:
-    """A descriptor of this home, once it and all above it were found safe."""
+    """A descriptor of this home, if the home and all directories above it are safe."""
     _check_above(path)
     try:
         fd = os.open(path, OPEN_HOME)
@@ -94,7 +95,8 @@ def open_safe(path: str) -> int:
 
 
 def enter(path: str) -> bool:
-    """Work in this home, if it is safe. A relative path leads into it, whatever its own path leads to later."""
+    """Make a safe home our working directory: relative paths lead into it, even if its own path changes
+    later."""
     try:
         fd = open_safe(path)
     except OSError:
@@ -105,7 +107,7 @@ def enter(path: str) -> bool:
 
 
 def working_place() -> str | None:
-    """Where the home is now that we have entered; None: it was deleted."""
+    """Where the home that we have entered is now; None if it was deleted."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -113,12 +115,12 @@ def working_place() -> str | None:
 
 
 def is_ours(info: os.stat_result) -> bool:
-    """We have made it, or root has. Anything else in a home came into it while it was open to others."""
+    """Made by us or by root. Anything else in a home came into it while the home was open to other users."""
     return info.st_uid in (os.geteuid(), 0)
 
 
 def is_ours_alone(info: os.stat_result) -> bool:
-    """And nobody else can write into it."""
+    """Ours, and no other user can write into it."""
     return is_ours(info) and not info.st_mode & (OTHERS_WRITE | GROUP_WRITES)
 
 
@@ -126,11 +128,11 @@ def _make_private(path: str) -> None:
     try:
         os.mkdir(path, PRIVATE)
     except FileExistsError:
-        pass  # somebody was faster: it is looked at like any other
+        pass  # made by another process meanwhile; the caller checks it
 
 
 def _check_above(path: str) -> None:
-    """From the root down: what is safe to here cannot be replaced while we look further."""
+    """From the root down: a directory that was found safe cannot be replaced while we check those in it."""
     for directory in reversed(list(_above(path))):
         info = os.lstat(directory)
         if not stat.S_ISDIR(info.st_mode):
@@ -154,14 +156,15 @@ def _above(path: str) -> Iterator[str]:
 
 def _who_else_writes(info: os.stat_result) -> str:
     if info.st_mode & stat.S_ISVTX:
-        return ""  # sticky: into it, but not over what is another's
+        return ""  # sticky: others can add entries, but not replace ours
     if info.st_mode & OTHERS_WRITE:
         return "everybody"
     return f"group {info.st_gid}" if info.st_mode & GROUP_WRITES and not _is_private_group(info) else ""
 
 
 def _is_private_group(info: os.stat_result) -> bool:
-    """Many systems give each user a group of the same name for himself alone, and let it write what he makes."""
+    """Many systems give each user a group of the same name without other members, and a umask that lets it
+    write."""
     import grp
     import pwd
 
@@ -173,7 +176,8 @@ def _is_private_group(info: os.stat_result) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """In a user namespace, as sandboxes use them, root's directories seem to be of an id that nobody in it has."""
+    """In a user namespace, as sandboxes use them, root's directories have the overflow uid, which no user
+    has."""
     try:
         with open("/proc/self/uid_map") as file:
             ranges = [tuple(map(int, line.split())) for line in file]

@@ -3,8 +3,8 @@
     spec.json      what to run                written once by the starter, before the job is visible;
                    flocked by the starter, then by shim and guard: alive = locked
     script         a command too long to be an argument     likewise written by the starter
-    papers         its environment            likewise, while it waits in the queue; see queue_dir
-    papers.taken   the same                   while a shim that has it from the queue starts it
+    papers         the launch file            likewise, while it waits in the queue; see queue_dir
+    papers.taken   the same                   while a shim starts the job that it has from the queue
     run.json       pids, start time, boot     written by the shim when the child is exec'd, by a guard that takes over
     runs.json      the runs before this one   rewritten whole by the shim each time it runs the job again
     outcome.json   how it ended               written once by the shim, after the last byte of output
@@ -14,8 +14,8 @@
     ctl            the shim's socket
     log/           the output, see log_format
 
-Every record is written whole or not at all; a reader takes a missing, empty or torn one for missing.
-The shim imports this module: it stays small and within the standard library.
+Every record is written whole or not at all; to a reader, an empty or torn record is missing.
+The shim imports this module: it stays small.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ import time
 from bgjob.home.home_dir import is_ours
 from bgjob.system import processes
 
-TYPE_CHECKING = False  # as typing has it, without the 5 ms it takes to import
+# Type checkers know this name; importing typing would take 5 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -43,8 +44,10 @@ TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
 CONTROL, LOG = "ctl", "log"
 RESERVED_BYTES = 1024
 SEAL = b"\n"
-OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # which tells nothing of the file
-RECORD_MAX_BYTES = 8 << 20  # a spec has its command in it; what is read takes many times as much memory
+# Errors of our own process, which tell nothing about the file.
+OUR_TROUBLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+# A spec holds its command. A record that is read takes many times as much memory.
+RECORD_MAX_BYTES = 8 << 20
 
 
 def write_record(path: str, record: Record, *, durable: bool = False) -> None:
@@ -67,7 +70,7 @@ def write_whole(path: str, data: bytes, *, durable: bool = False) -> None:
 
 
 def _open_draft(path: str) -> int:
-    """A FIFO in its place is an error: nobody waits for whoever might read it."""
+    """O_NONBLOCK: a FIFO in its place is an error, and does not block us."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     os.set_blocking(fd, True)
     return fd
@@ -80,7 +83,7 @@ def unstarted(**how: object) -> Record:
 
 
 def reserve_record(path: str) -> None:
-    """Take the room of a record now: on a full disk overwriting works, creating does not."""
+    """Reserve the room of a record: on a full disk a file can be overwritten, but not created."""
     fd = _open_draft(f"{path}.new")
     try:
         os.write(fd, b" " * RESERVED_BYTES)
@@ -89,7 +92,7 @@ def reserve_record(path: str) -> None:
 
 
 def release_record(path: str) -> None:
-    """Nobody will write it."""
+    """Give up a reservation: the record will not be written."""
     try:
         os.unlink(f"{path}.new")
     except OSError:
@@ -104,11 +107,11 @@ def is_reserved(path: str) -> bool:
 
 
 def _overwrite(fd: int, data: bytes) -> None:
-    """In place, padded with spaces over whatever was reserved: JSON does not mind."""
+    """In place, padded with spaces to the reserved size: JSON allows that."""
     there = os.fstat(fd).st_size
     view = memoryview(data.ljust(min(there, RESERVED_BYTES)))
     if there > len(view):
-        os.ftruncate(fd, len(view))  # the draft of somebody who was killed over it
+        os.ftruncate(fd, len(view))  # the draft of a writer that was killed
     write_all(fd, view)
 
 
@@ -119,7 +122,7 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 
 
 def read_record(path: str) -> Record | None:
-    """None if there is none that can be read; OSError if that cannot be known now."""
+    """None if there is no record that can be read; OSError if our own process lacks resources to tell."""
     fd = _opened(path)
     if fd is None:
         return None
@@ -133,7 +136,7 @@ def read_record(path: str) -> Record | None:
 
 
 def _whole(fd: int) -> bytes:
-    """Nothing, of what is no file, another user's or too large. One that is replaced while we read stays as it was."""
+    """Empty if it is no plain file, another user's, or too large."""
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode) or info.st_size > RECORD_MAX_BYTES or not is_ours(info):
         return b""
@@ -159,7 +162,8 @@ def is_of_this_boot(spec: Record) -> bool:
 
 
 def create_locked(path: str, record: Record) -> int:
-    """A new record, and the lock on it: free when the last process that has this descriptor is gone."""
+    """A new record, and a descriptor that locks it: free when the last process that has the descriptor is
+    gone."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,7 +175,8 @@ def create_locked(path: str, record: Record) -> int:
 
 
 def is_locked(path: str) -> bool:
-    """Does somebody answer for it? No pids involved: right after a pid's reuse and after a reboot."""
+    """Whether a process holds the lock. Unlike a pid, that is right after a reuse of pids and after a
+    reboot."""
     fd = _opened(path)
     if fd is None:
         return False
@@ -185,7 +190,7 @@ def is_locked(path: str) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Its names survive a power cut. Some file systems keep them without being asked, and refuse."""
+    """Make its names survive a power cut. Some file systems do that by themselves, and refuse this call."""
     try:
         _sync(path)
     except OSError as error:
@@ -194,20 +199,22 @@ def sync_directory(path: str) -> None:
 
 
 def seal_outcome(directory: str = os.curdir) -> None:
-    """All that it speaks of first, then its last byte: an outcome that ends with a newline has a whole log on disk.
+    """Sync all that the outcome speaks of, then write its last byte: a sealed outcome has a whole log on
+    disk.
 
-    One byte, in place: it cannot be torn, and needs no room on a full disk.
+    The seal is one byte, in place: it cannot be torn, and needs no room on a full disk.
     """
     _sync_log(f"{directory}/{LOG}")
     for name in (RUN, RUNS, TERMINAL):
         if os.path.exists(f"{directory}/{name}"):
             _sync(f"{directory}/{name}")
-    sync_directory(directory)  # before the seal: a log whose own name is not on disk is none
+    # Before the seal: a log whose own name is not on disk is lost.
+    sync_directory(directory)
     _seal(f"{directory}/{OUTCOME}")
 
 
 def is_sealed(path: str) -> bool:
-    """Only then does it count after a power cut: what it says may be ahead of the log."""
+    """Only a sealed outcome counts after a power cut: an unsealed one may be ahead of the log."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -221,7 +228,7 @@ def is_sealed(path: str) -> bool:
 
 
 def _sync_log(directory: str) -> None:
-    """Every segment: those that were closed long ago may still be in memory alone. Then that they are all there is."""
+    """Every segment, as closed ones too may be in memory only; then their names."""
     if os.path.isdir(directory):  # a silent job has none
         for name in os.listdir(directory):
             _sync(f"{directory}/{name}")

@@ -1,14 +1,15 @@
-"""The directories of a home; shims and the drainer find them without the store."""
+"""The directories of a home. The shim and the dispatcher find them here, without the store."""
 
 import os
 import stat
 
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
-HOME = "../.."  # from a job's directory, in which its shim works
+# From a job's directory, the working directory of its shim.
+HOME = "../.."
 
 
 def names_in(directory: str) -> list[str]:
-    """Of that directory itself."""
+    """The names in a directory; a symlink in its place is an error."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         return os.listdir(fd)
@@ -17,7 +18,7 @@ def names_in(directory: str) -> list[str]:
 
 
 def is_directory(path: str) -> bool:
-    """Itself: a symlink in a home leads out of it, and is followed by nobody. OSError: nobody can tell."""
+    """A symlink is none: it may lead out of the home. OSError: that cannot be known."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
-"""Locks that nobody waits for in the kernel: a stopped process must not stop others.
+"""Locks that are tried, and not waited for in the kernel: a stopped process must not block others.
 
-One is free when the last process that has its descriptor is gone.
+A lock is free when the last process that has its descriptor is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ HELD_FOR_A_LOOK_S = 0.002
 
 
 def try_lock(fd: int, tries: int = 1, again_s: float = HELD_FOR_A_LOOK_S) -> bool:
-    """More than one try where somebody who only looks may have it for a moment."""
+    """Several tries if a process that only checks the lock may hold it for a moment."""
     for left in reversed(range(tries)):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -25,7 +25,7 @@ def try_lock(fd: int, tries: int = 1, again_s: float = HELD_FOR_A_LOOK_S) -> boo
 
 
 def open_locked(path: str, flags: int = os.O_CREAT, tries: int = 1) -> int | None:
-    """A descriptor that holds it; None if somebody else does."""
+    """A descriptor that holds the lock; None if another process holds it."""
     fd = os.open(path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         if try_lock(fd, tries):

@@ -9,20 +9,24 @@
                         followed by its bytes. It is a stretch of that stream without a hole; the name is the
                         offset of its first byte
 
-A run is written before its bytes: no byte is ever without a stream. Offsets count every byte the job
-ever printed and never change. Where one segment does not begin where the one before it ends, the bytes
-between were dropped, except for what is kept of either stream; the HEADERs tell how many of each stream lie
-before them. A kept piece counts only there: of a segment that is still whole it is a copy in the making.
+A run is written before its bytes: no byte is ever without a stream. Offsets count every byte the job ever
+printed and never change. Where one segment does not begin where the one before it ends, the bytes between
+were dropped, except for what is kept of either stream; the HEADERs tell how many of each stream lie before
+them. A kept piece counts only in such a gap: where the segment is still whole, the piece is a copy in the
+making.
 """
 
 from struct import Struct
 
 STDOUT, STDERR = 1, 2
-HEADER = Struct("<QQ")  # bytes of stdout, bytes of stderr before this segment, dropped ones included
-RUN = Struct("<QQ")  # absolute offset; microseconds since the epoch << 8 | stream
+# Bytes of stdout and of stderr before this segment, dropped bytes included.
+HEADER = Struct("<QQ")
+# Absolute offset; microseconds since the epoch << 8 | stream.
+RUN = Struct("<QQ")
 RUN_RESOLUTION_US = 10_000
 RUNS_SUFFIX = ".runs"
-PIECE = Struct("<QQQ")  # absolute offset; the second number of its run; how many bytes follow
+# Absolute offset; the second number of its run; how many bytes follow.
+PIECE = Struct("<QQQ")
 # How much of an unfinished last line is read as a prompt.
 PROMPT_BYTES = 500
 KEPT_SUFFIXES = {STDOUT: ".stdout", STDERR: ".stderr"}
@@ -33,9 +37,10 @@ def segment_name(offset: int) -> str:
 
 
 def pieces_of(data: bytes) -> list[tuple[int, int, int, int]]:
-    """(offset, second number of its run, position in data, length) of what a file of a kept stream has.
+    """(offset, second number of its run, position in data, length) of each piece in the file of a kept
+    stream.
 
-    What does not follow from the piece before it is a torn end, or not ours: it ends there.
+    A piece that does not fit the one before it is a torn end, or not ours: the list ends there.
     """
     found = []
     at, least = HEADER.size, 0

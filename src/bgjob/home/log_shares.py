@@ -1,7 +1,9 @@
-"""What stays of one stream when segments of a log are deleted: its newest bytes, as far as its share goes.
+"""What is kept of one stream when segments of a log are deleted: its newest bytes, up to the share of the
+stream.
 
-They are copied into files of that stream before the segment is deleted: a kill -9 in between leaves both, and then
-the segment counts. A file is appended to until it is full, and deleted when all in it is beyond the share.
+They are copied into files of that stream before the segment is deleted. A kill -9 in between leaves both, and
+then the segment counts. A file is appended to until it is full, and deleted when all of it is beyond the
+share.
 """
 
 import os
@@ -9,7 +11,7 @@ import os
 from bgjob.home.jobdir import write_all
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, PIECE, STDOUT, pieces_of, segment_name
 
-# (offset, stamp, bytes of its stream before it, length) each, oldest first
+# (offset, stamp, bytes of its stream before it, length) of each run, oldest first.
 Runs = list[tuple[int, int, int, int]]
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
@@ -18,29 +20,31 @@ class KeptStream:
     def __init__(self, directory: str, stream: int) -> None:
         self._directory, self._stream = directory, stream
         self._suffix = KEPT_SUFFIXES[stream]
-        self._files: list[tuple[int, int]] = []  # (start, size), oldest first
-        self._printed = 0  # bytes of the stream up to the end of the newest file
+        # (start, size), oldest first.
+        self._files: list[tuple[int, int]] = []
+        # Bytes of the stream up to the end of the newest file.
+        self._printed = 0
 
     @property
     def weight(self) -> int:
         return sum(size for _, size in self._files)
 
     def copy(self, start: int, runs: Runs, file_bytes: int) -> None:
-        """These runs, of the segment that begins there."""
+        """Copy these runs of the segment that begins at `start`."""
         fd = os.open(f"{self._directory}/{segment_name(start)}", os.O_RDONLY | os.O_CLOEXEC)
         waiting = runs[::-1]
         try:
             while waiting:
                 self._fill_a_file(fd, start, waiting, file_bytes)
         except OSError:
-            self.resume(start)  # half a copy is none
+            self.resume(start)  # removes half a copy
             raise
         finally:
             os.close(fd)
 
     def _fill_a_file(self, fd: int, start: int, waiting: Runs, file_bytes: int) -> None:
-        """The newest one if it has room and nothing is missing in between, or another; in one write. The next run
-        is the last that waits."""
+        """Append runs in one write: to the newest file if it has room and no byte is missing in between, else
+        to a new file. The last of `waiting` is the next run."""
         offset, _, before, _ = waiting[-1]
         parts = []
         if not self._files or before != self._printed or self._files[-1][1] + PIECE.size >= file_bytes:
@@ -72,7 +76,7 @@ class KeptStream:
         return len(data)
 
     def trim(self, share_bytes: int) -> None:
-        """Delete the files of which nothing is within the share."""
+        """Delete the files that are wholly beyond the share."""
         while self._files and self.weight - self._files[0][1] >= share_bytes:
             self.delete_oldest()
 
@@ -84,7 +88,8 @@ class KeptStream:
         return True
 
     def resume(self, end: int) -> None:
-        """Take up what is there, up to where the oldest segment begins that is still whole: the rest is half a copy."""
+        """Go on with the files that are there. What lies behind `end`, in a segment that is still whole, is
+        half a copy."""
         self._files = []
         for name in sorted(os.listdir(self._directory)):
             start = name.removesuffix(self._suffix)

@@ -1,10 +1,10 @@
 """Writes a job's log: bounded, and in one syscall from the job's pipe to the page cache.
 
-`splice` moves bytes without reading them into memory, so a kill -9 between two instructions cannot
-lose what was read but not written. Bounded: the first segment and the newest bytes stay, what lies
-between is deleted by the segment, but for what is within the share of its stream: whatever one stream
-prints, the newest bytes of the other stay. Or, if it `keeps_first`, all bytes up to the limit stay, and what
-comes after them is dropped. A full disk costs output (a gap, counted), never the job.
+`splice` moves bytes without reading them into memory, so that a kill -9 cannot lose bytes that were read and
+not written. The log is bounded: the first segment and the newest bytes stay, the segments between are
+deleted. Each stream has a share: however much one stream prints, the newest bytes of the other stay. With
+`keeps_first`, all bytes up to the limit stay instead, and later ones are dropped. A full disk costs output (a
+gap, counted), never the job.
 """
 
 import errno
@@ -26,7 +26,8 @@ from bgjob.home.log_format import (
 from bgjob.home.log_shares import KeptStream, Runs
 
 SEGMENTS_PER_LOG = 8
-STDERR_SHARE = 4  # a quarter of the limit
+# A quarter of the limit.
+STDERR_SHARE = 4
 KEPT_FILES_PER_SEGMENT, KEPT_FILE_MIN_BYTES = 8, 96
 SEGMENT_MIN_BYTES, SEGMENT_MAX_BYTES = 128, 8 << 20
 COPY_BYTES = 1 << 16
@@ -39,23 +40,26 @@ class LogWriter:
         self.limit_bytes, self._keeps_first = limit_bytes, keeps_first
         self.segment_bytes = min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
         self.end = 0
-        self.before = {STDOUT: 0, STDERR: 0}  # bytes of each stream so far, dropped ones included
-        self._segments: list[
-            tuple[int, int, dict[int, int]]
-        ] = []  # (start, weight, charges) of the closed ones
+        # Bytes of each stream so far, dropped bytes included.
+        self.before = {STDOUT: 0, STDERR: 0}
+        # (start, weight, charges) of the closed segments.
+        self._segments: list[tuple[int, int, dict[int, int]]] = []
         self._kept = {stream: KeptStream(directory, stream) for stream in (STDOUT, STDERR)}
-        self._charges = {STDOUT: 0, STDERR: 0}  # what of the newest one counts towards each stream's share
+        # What of the open segment counts towards each stream's share.
+        self._charges = {STDOUT: 0, STDERR: 0}
         self._start = self._room = 0
         self._data = self._runs = -1
         self._stream = self._stamped_us = 0
-        self._labelled = -1  # where the last run begins
+        # Where the last run begins.
+        self._labelled = -1
         self._disk_full_until = 0.0
         self._can_splice = hasattr(os, "splice")
         if os.path.isdir(directory):
             self._resume()
 
     def take(self, source: int, stream: int, most: int = 1 << 30) -> int:
-        """Move what is there, at most `most` bytes; 0 at the end of the stream, BlockingIOError if it is dry."""
+        """Move at most `most` bytes to the log; 0 at the end of the stream, BlockingIOError if the pipe is
+        empty."""
         if self._disk_is_full() or self._is_full():
             return self._drop(source, stream, most)
         try:
@@ -80,7 +84,7 @@ class LogWriter:
         return self.limit_bytes - self.end if self._keeps_first else self._room
 
     def last_bytes(self, most: int) -> bytes:
-        """What was written last, of either stream; from the newest segment alone."""
+        """What was written last, of either stream; from the newest segment only."""
         if self._data < 0:
             return b""
         with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
@@ -92,12 +96,12 @@ class LogWriter:
         self.before[stream] += count
 
     def _label(self, stream: int) -> None:
-        """Say whose bytes come next, and when, before they come."""
+        """Write a run before its bytes: which stream they are of, and when they came."""
         if self._room <= 0:
             self._roll()
         now_us = time.time_ns() // 1000
         if stream != self._stream or not 0 <= now_us - self._stamped_us < RUN_RESOLUTION_US:
-            if self._labelled == self.end:  # the pipe was dry: no byte has come since
+            if self._labelled == self.end:  # no byte has come since the last run was written
                 os.lseek(self._runs, -RUN.size, os.SEEK_CUR)
                 self._charges[self._stream] -= PIECE.size
             else:
@@ -114,7 +118,7 @@ class LogWriter:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            self._can_splice = False  # a file system that cannot
+            self._can_splice = False  # this file system cannot
             return self._copy(source, most)
 
     def _copy(self, source: int, most: int) -> int:
@@ -122,7 +126,8 @@ class LogWriter:
         try:
             write_all(self._data, data)
         except OSError:
-            os.ftruncate(self._data, self.end - self._start)  # read and unwritable: whole into the gap
+            # The bytes were read and cannot be written: all of them become a gap.
+            os.ftruncate(self._data, self.end - self._start)
             self._disk_full_until = time.monotonic() + DISK_RETRY_S
             self._room = 0
         return len(data)
@@ -138,7 +143,8 @@ class LogWriter:
         path = f"{self.directory}/{segment_name(self.end)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._runs = os.open(path + RUNS_SUFFIX, flags, 0o600)
-        write_all(self._runs, HEADER.pack(*self.before.values()))  # first: no data is ever without its header
+        # The header first: a segment never has data without a header.
+        write_all(self._runs, HEADER.pack(*self.before.values()))
         self._data = os.open(path, flags, 0o600)
         self._start, self._stream, self._labelled = self.end, 0, -1
         self._charges = {STDOUT: 0, STDERR: 0}
@@ -166,13 +172,13 @@ class LogWriter:
         return os.stat(path).st_size + os.stat(path + RUNS_SUFFIX).st_size
 
     def _retire(self) -> None:
-        """Delete the oldest segment but the head (the beginning of a log is worth more than its middle); what is in
-        it of a stream's newest bytes, as far as its share goes, is copied first."""
+        """Delete the second segment: the beginning of a log is worth more than its middle. The newest bytes
+        of each stream in it are copied first, up to the share of the stream."""
         start, _, charges = self._segments[1]
         left = {stream: self._share(stream) - self._charged(stream) for stream in self._kept}
         for stream, kept in self._kept.items():
             if charges[stream] > left[stream]:
-                kept.trim(0)  # all of it is older
+                kept.trim(0)  # all kept bytes are older than the share
             if charges[stream] and left[stream] > PIECE.size:
                 self._copy_newest(start, stream, left[stream])
         self._delete(1)
@@ -184,11 +190,12 @@ class LogWriter:
         try:
             self._kept[stream].copy(start, runs, self._kept_file_bytes())
         except OSError:
-            pass  # no room for it, and what comes now is worth more
+            pass  # no room, and new output is worth more
 
     def _share(self, stream: int) -> int:
-        """How much of a stream stays whatever the other prints: a quarter of the limit for stderr; for stdout the rest,
-        but for the head, the segment that is written now, and what is kept of either beyond its share."""
+        """How much of a stream stays however much the other prints: a quarter of the limit for stderr; for
+        stdout the rest, without the first segment, the open one, and what the files of kept streams have
+        beyond a share."""
         stderr = self.limit_bytes // STDERR_SHARE
         if stream == STDERR:
             return stderr
@@ -198,11 +205,11 @@ class LogWriter:
         return max(self.segment_bytes // KEPT_FILES_PER_SEGMENT, KEPT_FILE_MIN_BYTES)
 
     def _charged(self, stream: int) -> int:
-        """What the segments after the oldest middle one have of a stream's share."""
+        """How much of a stream's share the segments after the second one take."""
         return sum(charges[stream] for _, _, charges in self._segments[2:])
 
     def _newest_runs(self, start: int, stream: int, most: int) -> Runs:
-        """Of one stream in a segment; the oldest is cut to what still fits."""
+        """The newest runs of one stream in a segment; the oldest of them is cut to what still fits."""
         newest: Runs = []
         for offset, stamp, before, length in reversed(self._runs_of(start)):
             count = min(length, most - PIECE.size)
@@ -219,11 +226,12 @@ class LogWriter:
     def _delete(self, index: int) -> None:
         start, _, _ = self._segments.pop(index)
         path = f"{self.directory}/{segment_name(start)}"
-        os.unlink(path)  # the data first: a reader that finds no data does not ask for its runs
+        # The data first: a reader that finds no data does not read the runs.
+        os.unlink(path)
         os.unlink(path + RUNS_SUFFIX)
 
     def _resume(self) -> None:
-        """Go on where another writer was killed, perhaps in the middle of making or deleting a segment."""
+        """Go on where another writer was killed, perhaps while it made or deleted a segment."""
         names = os.listdir(self.directory)
         starts = sorted(int(name) for name in names if name.isascii() and name.isdecimal())
         for name in names:
@@ -246,7 +254,7 @@ class LogWriter:
         return start, self._weigh(start), charges_of(self._runs_of(start))
 
     def _count_runs(self) -> int:
-        """Whose bytes the last segment has, from its runs; their size."""
+        """Count the streams' bytes in the last segment, from its runs; the size of the runs."""
         index = os.pread(self._runs, os.fstat(self._runs).st_size, 0)
         whole = len(index) - len(index) % RUN.size
         runs = runs_of(index, self.end)
@@ -266,10 +274,10 @@ class LogWriter:
         return self._disk_full_until > 0.0
 
     def _on_full_disk(self, source: int, stream: int, most: int) -> int:
-        """Give back our own oldest middle first; failing that, drop output for a while and look again."""
+        """Delete our own oldest middle segment; failing that, drop output for a while."""
         self._close_empty_or_short()
         if self._segments[2:]:
-            self._delete(1)  # a copy of what is in a share would need room
+            self._delete(1)  # without a copy of the shares: that would need room
         elif not any(kept.delete_oldest() for kept in self._kept.values()):
             self._disk_full_until = time.monotonic() + DISK_RETRY_S
         return self._drop(source, stream, most)
@@ -288,13 +296,14 @@ class LogWriter:
 
     def _drop(self, source: int, stream: int, most: int) -> int:
         count = len(os.read(source, min(most, COPY_BYTES)))
-        self._room = 0  # what comes after the gap is a new segment
+        # After the gap a new segment begins.
+        self._room = 0
         self._advance(stream, count)
         return count
 
 
 def runs_of(index: bytes, end: int) -> Runs:
-    """Of a segment that ends there, from its header and runs."""
+    """The runs of a segment that ends at `end`, from its header and runs."""
     before = dict(zip((STDOUT, STDERR), HEADER.unpack_from(index), strict=True))
     stamps = [*RUN.iter_unpack(index[HEADER.size : len(index) - len(index) % RUN.size]), (end, 0)]
     runs: Runs = []

@@ -1,4 +1,4 @@
-"""A moment, kept as the mtime of an empty file: one system call, and never half written."""
+"""A time, kept as the mtime of an empty file: one system call, and never half written."""
 
 import os
 
@@ -12,7 +12,7 @@ def stamp(path: str, time_ns: int) -> None:
 
 
 def mtime(path: str) -> float:
-    """0 if there is none."""
+    """0 if there is no such file."""
     try:
         return os.lstat(path).st_mtime
     except OSError:

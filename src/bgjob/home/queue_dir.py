@@ -1,14 +1,14 @@
-"""The queue of a store: who waits, in which order, and for what.
+"""The queue of a store: which jobs wait, in which order, and for what.
 
-    queue/<order>-<place>-<job id>   one waiting job each: by priority, then by age. The name is all there is to it
-    queue/drainer                    flocked by the process that starts them, which is there while there are any
-    queue/kick                       a FIFO on which it hears that something has ended or was added
+    queue/<order>-<place>-<job id>   one waiting job each, an empty file: by priority, then by age
+    queue/drainer                    locked by the dispatcher, which runs while jobs wait
+    queue/kick                       a FIFO that wakes the dispatcher: a job has ended or was added
 
-A job waits as long as its directory has `papers`: its environment, kept from the submission to the start. Whoever
-wants to start or to cancel it locks its spec, looks for the papers, and takes them away first: so it starts once.
-Who finds that it cannot be started now puts them back before the lock is free.
-A queue does not outlive the machine's boot: whether its first had started would be a guess.
-The shim imports this module: it stays within the standard library.
+A job waits as long as its directory has the launch file `papers`: its environment, kept from the submission
+to the start. A process that starts or cancels the job locks its spec and takes the launch file away first, so
+that the job starts once. If the job cannot be started now, that process puts the file back before it frees
+the lock. A queue ends with the machine's boot: whether its first job had started would be a guess. The shim
+imports this module.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ now_s = processes.since_boot_s
 
 
 def entries(home: str) -> list[str]:
-    """First in line first."""
+    """In the order in which the jobs are to start."""
     directory = f"{home}/{QUEUE}"
     if not is_directory(directory):
         return []
@@ -91,7 +91,7 @@ def leave(home: str, entry: str) -> None:
 
 
 def move(home: str, entry: str, priority: int) -> None:
-    """FileNotFoundError: it does not wait any more."""
+    """FileNotFoundError: the job does not wait any more."""
     os.rename(f"{home}/{QUEUE}/{entry}", f"{home}/{QUEUE}/{_order(priority)}{entry[ORDER_DIGITS:]}")
 
 
@@ -103,49 +103,49 @@ def find(home: str, job_id: str) -> str | None:
 
 
 def is_waiting(directory: str) -> bool:
-    """Papers that another user may have put there are none."""
+    """A launch file that another user may have put there does not count."""
     try:
-        papers = os.lstat(f"{directory}/{jobdir.LAUNCH}")
-        return stat.S_ISREG(papers.st_mode) and is_ours_alone(papers) and is_ours_alone(os.lstat(directory))
+        launch = os.lstat(f"{directory}/{jobdir.LAUNCH}")
+        return stat.S_ISREG(launch.st_mode) and is_ours_alone(launch) and is_ours_alone(os.lstat(directory))
     except OSError:
         return False
 
 
 def hold(directory: str, tries: int = 1) -> int | None:
-    """The job's lock, if nobody has it: whoever has may start or cancel it."""
+    """The job's lock, if it is free: its holder may start or cancel the job."""
     try:
         return open_locked(f"{directory}/{jobdir.SPEC}", flags=0, tries=tries)
     except OSError as error:
         if error.errno in jobdir.OUR_TROUBLE:
             raise
-        return None  # it is gone, or something else is in its place
+        return None  # the spec is gone, or something else is in its place
 
 
 def is_startable(directory: str) -> bool:
-    """For whoever holds it."""
+    """To be called by the holder of the job's lock."""
     if not is_directory(directory):
         return False
     return is_waiting(directory) and not os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
 
 
 def take(directory: str) -> bool:
-    """For whoever holds it: from now on it does not wait. False if it never did."""
+    """By the holder of the lock: the job does not wait any more. False if it never did."""
     try:
         os.rename(f"{directory}/{jobdir.LAUNCH}", f"{directory}/{jobdir.LAUNCH_TAKEN}")
     except FileNotFoundError:
-        return os.path.lexists(f"{directory}/{jobdir.LAUNCH_TAKEN}")  # by a shim that was killed over it
+        return os.path.lexists(f"{directory}/{jobdir.LAUNCH_TAKEN}")  # taken by a shim that was killed
     return True
 
 
 def is_being_taken(directory: str) -> bool:
-    """It does not wait, and may wait again."""
+    """A shim has taken the job, and may put it back."""
     return os.path.lexists(f"{directory}/{jobdir.LAUNCH_TAKEN}") and jobdir.is_locked(
         f"{directory}/{jobdir.SPEC}"
     )
 
 
 def put_back(directory: str) -> bool:
-    """For whoever holds it, and has started nothing: whether it waits, still or again. One that never did, does not."""
+    """By the holder of the lock, if it has started nothing: whether the job waits, still or again."""
     if not is_waiting(directory):
         try:
             os.rename(f"{directory}/{jobdir.LAUNCH_TAKEN}", f"{directory}/{jobdir.LAUNCH}")
@@ -155,7 +155,7 @@ def put_back(directory: str) -> bool:
 
 
 def remove_launch_file(directory: str) -> None:
-    """Not in a directory that another user may have put there."""
+    """Not from a directory that another user may have put there."""
     if not is_directory(directory) or not is_ours_alone(os.lstat(directory)):
         return
     for name in (jobdir.LAUNCH, jobdir.LAUNCH_TAKEN):
@@ -166,7 +166,7 @@ def remove_launch_file(directory: str) -> None:
 
 
 def end_unstarted(directory: str, **how: object) -> None:
-    """For whoever holds it: an outcome, and then nothing more to start."""
+    """By the holder of the lock: record an outcome, then remove the launch file."""
     jobdir.write_record(f"{directory}/{jobdir.OUTCOME}", jobdir.unstarted(**how), durable=True)
     remove_launch_file(directory)
 
@@ -196,7 +196,7 @@ def _is_of_this_boot(directory: str) -> bool:
 
 
 def queue_options_of(spec: Record | None) -> Record | None:
-    """What the queue has to know of a job; None if its spec does not say that."""
+    """What the queue has to know of a job; None if its spec is not one of a queued job."""
     try:
         queue, group = (spec or {})["queue"], (spec or {}).get("group")
         return {
@@ -215,19 +215,19 @@ def queue_options_of(spec: Record | None) -> Record | None:
 
 def _as_list(value: object) -> list[object]:
     if not isinstance(value, list):
-        raise TypeError  # a text would be one letter after the other
+        raise TypeError  # a text would be a list of letters
     return value
 
 
 def _as_name(value: object) -> str:
-    """Of what becomes a part of a path."""
+    """A text that may become a part of a path."""
     if not isinstance(value, str) or "/" in value or "\0" in value:
         raise ValueError
     return value
 
 
 def readiness(home: str, spec: Record) -> tuple[Readiness, str]:
-    """Whether its conditions hold, still wait, or can no longer come true; and a sentence that says which."""
+    """Whether a job's conditions are met, may still be met, or cannot be met any more; and why, in words."""
     options = spec["queue"]
     for job_id in options.get("after", ()):
         stands, how = _success_of(job_directory(home, job_id))
@@ -261,21 +261,21 @@ def _success_in(outcome: Record) -> tuple[Readiness, str]:
     return "impossible", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
 
 
-# -- the drainer ----------------------------------------------------------------------------------------
+# -- the dispatcher ----------------------------------------------------------------------------------------
 
 
 def wake(home: str) -> None:
-    """Tell the drainer to look, if there is one."""
+    """Tell the dispatcher, if there is one, to look at the queue."""
     if not is_directory(f"{home}/{QUEUE}"):
         return
     try:
         fd = os.open(f"{home}/{QUEUE}/{WAKE}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # no FIFO, or nobody who listens
+        return  # no FIFO, or no dispatcher that listens
     try:
         os.write(fd, b"+")
     except OSError:
-        pass  # it has enough to hear already
+        pass  # the FIFO is full: the dispatcher will wake anyway
     finally:
         os.close(fd)
 
@@ -285,22 +285,22 @@ def has_dispatcher(home: str) -> bool:
 
 
 def needs_dispatcher(home: str) -> bool:
-    """Jobs wait, and nobody is there to start them."""
+    """Jobs wait, and there is no dispatcher to start them."""
     return bool(entries(home)) and not has_dispatcher(home)
 
 
 def become_dispatcher(home: str) -> int | None:
-    """The lock of the one drainer; None if there is one."""
+    """The lock of the one dispatcher; None if there is a dispatcher."""
     return open_locked(f"{home}/{QUEUE}/{DISPATCHER}", tries=LOCK_TRIES)
 
 
 def lock_dispatcher(fd: int) -> bool:
-    """Once more: whoever only looks whether there is a drainer has it for a moment, and may be killed then."""
+    """Lock it again. Several tries: a process that checks for a dispatcher holds the lock for a moment."""
     return try_lock(fd, LOCK_TRIES)
 
 
 def listen(home: str) -> int:
-    """The FIFO, open for both ways: so it never hangs up."""
+    """The FIFO, open for reading and writing: so it never reports a hang-up."""
     path = f"{home}/{QUEUE}/{WAKE}"
     try:
         os.mkfifo(path, 0o600)
@@ -311,8 +311,8 @@ def listen(home: str) -> int:
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def dissolve(home: str) -> None:
-    """After a boot: what waited before it is lost, and its environment does not stay on disk."""
+def remove_jobs_of_older_boots(home: str) -> None:
+    """A job that waited before the boot is lost; its environment must not stay on disk."""
     for entry in entries(home):
         directory = job_directory(home, job_of(entry))
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")

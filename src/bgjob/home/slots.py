@@ -1,9 +1,9 @@
 """Slots: how many jobs may run at once, exact across any number of processes.
 
-    slots/<n>              flocked by the shim that uses it, and by its guard
+    slots/<n>              locked by the shim that uses it, and by its guard
     slots/<group>:<n>      the same for a group of jobs
 
-A slot is free the moment its last holder is gone: nobody has to give it back. The shim imports this module.
+A slot is free the moment its last holder is gone, without being given back. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ALL = ""  # no group has this name
+# No group has this name.
+ALL = ""
 
 
 def claim_all(directory: str, limit: int, group: str | None, group_limit: int | None) -> list[int] | str:
-    """Descriptors that stand for one running job; or which slots are all taken: ALL, or the group's name."""
+    """Descriptors that stand for one running job; or, if all slots are taken, of what: ALL or the group's
+    name."""
     held: list[int] = []
     try:
         for name, prefix, most in _wanted(limit, group, group_limit):
@@ -37,7 +39,8 @@ def claim_all(directory: str, limit: int, group: str | None, group_limit: int | 
 
 
 def _wanted(limit: int, group: str | None, group_limit: int | None) -> Iterator[tuple[str, str, int]]:
-    if group is not None and group_limit is not None:  # first: it is the scarcer one
+    # The group first: its slots are scarcer.
+    if group is not None and group_limit is not None:
         yield group, f"{group}:", group_limit
     yield ALL, "", limit
 
@@ -49,7 +52,7 @@ def claim(directory: str, prefix: str, limit: int) -> int | None:
         except OSError as error:
             if error.errno not in (errno.EISDIR, errno.ELOOP):
                 raise
-            continue  # something foreign is in its place: one slot less
+            continue  # something else is in its place: one slot less
         if fd is not None:
             return fd
     return None

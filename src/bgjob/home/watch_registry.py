@@ -1,10 +1,10 @@
-"""Keeping a lookout while no server does: which jobs want it, and the process that keeps it.
+"""The jobs that need a watcher, and starting the watcher.
 
-    watches/<job id>    a job that has watches, or for whose events a command is run: the environment of that command
-    watcher.lock        held by the process that looks after them, see watcher
+    watches/<job id>    a job that has watches, or a command for its events: the environment of that command
+    watcher.lock        held by the watcher
 
-A job is entered before the lock is looked at, and the watcher looks for jobs once more after it has let go of the
-lock: so none is overlooked. The shim may import this module: it stays within the standard library.
+A job is added before the lock is checked, and the watcher looks for jobs once more after it has freed the
+lock: so no job is missed. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 WATCHES, LOCK = "watches", "watcher.lock"
 ID_CHARACTERS = 36
-# What a watcher is started with, of whoever starts it: to find Python and its packages, and nothing that is secret.
+# The variables that a watcher inherits: to find Python and its packages, and no secrets.
 KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 KEPT_PREFIX = "PYTHON"
-DETACHED = '"$@" &'  # not below whoever starts it in the process tree
+# The watcher is no descendant of the process that starts it.
+DETACHED = '"$@" &'
 SHELL = "/bin/sh"
 
 
 def add(home: str, job_id: str, environment: Mapping[str, str] | None = None) -> None:
-    """With the environment of the command for its events, which rests here until the last of them is handed over."""
+    """With the environment of the command for its events, kept until the last event was handed to it."""
     make_inside(home, [WATCHES])
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(entry_path(home, job_id), flags, 0o600)
@@ -54,7 +55,8 @@ def entry_path(home: str, job_id: str) -> str:
 
 
 def registered(home: str) -> list[str]:
-    """Ids of the jobs to look after. What else lies there, or in the place of the directory, keeps no watcher alive."""
+    """Ids of the jobs that need a watcher. Anything else in the directory, or in its place, keeps no watcher
+    alive."""
     directory = f"{home}/{WATCHES}"
     try:
         if not is_directory(directory):
@@ -70,12 +72,12 @@ def _is_entry(entry: os.DirEntry[str]) -> bool:
 
 
 def take_lock(home: str, tries: int = 1) -> int | None:
-    """None: somebody keeps the lookout already."""
+    """None: there is a watcher already."""
     return open_locked(f"{home}/{LOCK}", tries=tries)
 
 
 def has_watcher(home: str) -> bool:
-    """Or cannot be: something else is in the place of the lock."""
+    """True also if there can be none: something else is in the place of the lock."""
     try:
         fd = take_lock(home)
     except OSError:
@@ -87,7 +89,7 @@ def has_watcher(home: str) -> bool:
 
 
 def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
-    """Starts one if there are jobs to look after and nobody does. Raises nothing: the next to come by tries again."""
+    """Start a watcher if jobs need one and there is none. Raises nothing: the next caller tries again."""
     try:
         if registered(home) and not has_watcher(home):
             _start(home, _kept(os.environ if environ is None else environ))
@@ -96,7 +98,8 @@ def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
 
 
 def _kept(environ: Mapping[str, str]) -> dict[str, str]:
-    """It outlives whoever starts it, and works for others too: it has nobody's secrets."""
+    """A watcher outlives its starter and works for other servers too: it must not have the starter's
+    secrets."""
     return {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
 
 
@@ -105,6 +108,6 @@ def _start(home: str, environ: Mapping[str, str]) -> None:
     arguments = [SHELL, "-c", DETACHED, SHELL, *WATCHER, home]
     try:
         shell = os.posix_spawn(SHELL, arguments, environ, file_actions=null, setsid=True)
-    except NotImplementedError:  # the watcher leaves our session by itself, a moment later
+    except NotImplementedError:  # the watcher then leaves our session by itself
         shell = os.posix_spawn(SHELL, arguments, environ, file_actions=null)
     os.waitpid(shell, 0)

@@ -1,7 +1,7 @@
 """Talks to a job's shim: one JSON line out, one back.
 
-The process at a job's socket may be a stopped shim, or no shim at all. Its answer counts only if the process is of our
-own user, the answer is not too long, and it is complete in time.
+The process at a job's socket may be a stopped shim, or no shim at all. Its answer counts only if the process
+is of our own user, the answer is not too long, and it is complete in time.
 """
 
 import contextlib

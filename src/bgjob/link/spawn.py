@@ -1,6 +1,7 @@
 """Hands a new job to a shim: forked from a zygote in a millisecond or two, or a fresh interpreter in tens.
 
-The zygote belongs to this process, holds nothing and may die at any time: the next start makes another zygote.
+The zygote belongs to this process, holds nothing and may die at any time: the next start makes another
+zygote.
 """
 
 import contextlib
@@ -41,10 +42,11 @@ class Start:
     ready: int
 
     def finish(self) -> dict[str, Any]:
-        """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno": …}.
+        """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno":
+        …}.
 
-        Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in time (a
-        job can stop both): what they have done is on disk, or not known.
+        Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in
+        time (a job can stop both): what they have done is on disk, or not known.
         """
         try:
             answer = _read_line(self.ready)
@@ -145,7 +147,8 @@ def _start_zygote() -> socket.socket:
 
 
 def _launch_file(handover: Handover) -> int:
-    """What to run, and in which environment. In memory where the system can: an environment may hold secrets."""
+    """What to run, and in which environment. In memory where the system can: an environment may hold
+    secrets."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("launch", os.MFD_CLOEXEC)
     else:
@@ -166,8 +169,8 @@ def packed(spec: Mapping[str, Any], environment: Mapping[str, str], *more: int) 
 def _is_taken(ready: socket.socket) -> bool:
     """Either a shim has taken the job in time, or none can take it any more.
 
-    The kernel orders the two: a "+" that was written before the shutdown can be read after it, and a later "+" fails,
-    so that its shim leaves the job alone.
+    The kernel orders the two: a "+" that was written before the shutdown can be read after it, and a later
+    "+" fails, so that its shim leaves the job alone.
     """
     if not _is_readable(ready.fileno(), PATIENCE_S):
         ready.shutdown(socket.SHUT_RD)

@@ -1,6 +1,8 @@
-"""The shim and the guard of a job as others see them: found in the process table, continued, asked by signals.
+"""The shim and the guard of a job as others see them: found in the process table, continued, asked by
+signals.
 
-They are recognised by their process names and by the lock that they hold, not by a record: a job can write records.
+They are recognised by their process names and by the lock that they hold, not by a record: a job can write
+records.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Supervisors:
         return processes.alive(list(below - self._ours()))
 
     def kill_job(self) -> int:
-        """End all processes of the job from outside; how many. They are stopped first, so that none can fork."""
+        """End all processes of the job from outside; how many. They are stopped first, so that none can
+        fork."""
         frozen = {pid for root in self._ours() for pid in processes.Freezing(root, self._ours()).all()}
         killed = sweep.kill_each({pid: processes.stat_of(pid)[START_TICKS] for pid in frozen})
         self.wake()

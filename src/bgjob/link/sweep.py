@@ -1,8 +1,8 @@
 """The processes that are left of a job without a shim: found in the process table, and killed.
 
-A process is the job's if it carries the job's id in its environment, is in a control group of the job's name, or is
-the very process that the job was started as. A process can leave all of these: so it is the job's also if its parent
-is, or the leader of its session.
+A process is the job's if it carries the job's id in its environment, is in a control group of the job's name,
+or is the very process that the job was started as. A process can leave all of these: so it is the job's also
+if its parent is, or the leader of its session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ START_TAKES_S = 2.0
 
 
 class Known(NamedTuple):
-    """The process that a job was started as, by its record of this boot. Its pid is also that of its session."""
+    """The process that a job was started as, by its record of this boot. Its pid is also that of its
+    session."""
 
     pid: int
     started_at: float
@@ -63,8 +64,8 @@ def _is_it(seen: Seen, known: Known) -> bool:
 def _relatives(table: dict[int, Seen], found: set[int], own_session: int) -> set[int]:
     """Children of the job's processes, and members of its sessions.
 
-    A session counts if its leader is, or was, the job's: a process in the session of a person's terminal may have
-    inherited a job's environment.
+    A session counts if its leader is, or was, the job's: a process in the session of a person's terminal may
+    have inherited a job's environment.
     """
     sessions = {table[pid].session for pid in found}
     sessions = {session for session in sessions if session in found or session == own_session}
@@ -94,7 +95,8 @@ def _ancestors(pid: int) -> Iterator[int]:
 
 
 def kill(job_id: str, first: Known | None = None) -> int:
-    """SIGKILL to what is left of a job without a shim, until nothing is left; how many processes that were."""
+    """SIGKILL to what is left of a job without a shim, until nothing is left; how many processes that
+    were."""
     killed = 0
     while more := kill_each(_members(job_id, first)):
         killed += more
@@ -124,7 +126,8 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
 
 
 def is_gone(pin: int, patience_s: float) -> bool:
-    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors than we may have."""
+    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors than we may
+    have."""
     poll = select.poll()
     poll.register(pin, select.POLLIN)
     return bool(poll.poll(patience_s * 1000))

@@ -347,7 +347,7 @@ class Store:
             for directory in [*map(os.path.dirname, made), self.home]:
                 jobdir.sync_directory(directory)
             self.index.mend()
-            queue_dir.dissolve(self.home)
+            queue_dir.remove_jobs_of_older_boots(self.home)
             jobdir.write_record(f"{self.home}/{BOOT}", {"boot_id": processes.boot_id()})
 
 

@@ -181,12 +181,14 @@ def _state(pid: int) -> str | None:
 
 
 def has_execed(pid: int) -> bool:
-    """Whether a forked process has exec'd, or had before it became a zombie; True if the kernel does not tell."""
+    """Whether a forked process has exec'd, or had before it became a zombie; True if the kernel does not
+    tell."""
     return not stat_of(pid)[FLAGS] & PF_FORKNOEXEC
 
 
 def eldest(pids: list[int]) -> int:
-    """The process that a job was started as, dead or alive: of the session leaders among these pids, the oldest."""
+    """The process that a job was started as, dead or alive: of the session leaders among these pids, the
+    oldest."""
     stats = {pid: stat_of(pid) for pid in pids}
     leaders = [pid for pid in pids if stats[pid][SESSION] == pid]
     return min(leaders or pids, key=lambda pid: (stats[pid][START_TICKS], pid))
@@ -237,8 +239,8 @@ def group_of(pid: int) -> int:
 class Freezing:
     """Stops the tree below a process, while the tree may grow.
 
-    A fork bomb forks faster than its processes can be stopped one by one. So with each process its whole group is
-    stopped in one step, and only then its children are looked up.
+    A fork bomb forks faster than its processes can be stopped one by one. So with each process its whole
+    group is stopped in one step, and only then its children are looked up.
     """
 
     def __init__(self, root: int, spared: set[int] | None = None) -> None:

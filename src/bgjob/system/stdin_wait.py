@@ -3,9 +3,9 @@
     /proc/PID/syscall   which call a thread is blocked in, on which descriptor    the exact answer
     /proc/PID/wchan     the kernel function that it sleeps in                     if the first cannot be read
 
-The first needs the right to trace the process. Under Yama's usual ptrace_scope=1 only ancestors have that right: the
-shim of a job has, another process of the same user has not. Of another user's process (sudo) neither can be read.
-The shim imports this module.
+The first needs the right to trace the process. Under Yama's usual ptrace_scope=1 only ancestors have that
+right: the shim of a job has, another process of the same user has not. Of another user's process (sudo)
+neither can be read. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ STRENGTH: Sequence[Readiness] = ("reading", "watching", "unknown", "no")
 class Wait:
     """`answer` is "yes", "no" or "unknown"; with "yes", which process waits, and how.
 
-    "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor or a
-    REPL at its prompt, but also a server that listens for keys.
+    "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor
+    or a REPL at its prompt, but also a server that listens for keys.
     """
 
     __slots__ = ("answer", "how", "pid")
@@ -91,7 +91,8 @@ class Input:
 
 
 def input_at(fd: int) -> Input:
-    """For the process that holds the other end. Of a pipe, `fd` may be either end; of a terminal, the job's end."""
+    """For the process that holds the other end. Of a pipe, `fd` may be either end; of a terminal, the job's
+    end."""
     return Input(os.fstat(fd))
 
 
@@ -124,8 +125,8 @@ def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
 def surely_none_waits(root: int) -> bool:
     """Whether this process and all below it have one thread each, in calls that neither read nor watch.
 
-    A shim calls this again and again, and must stay small: each function that it touches is a page of memory of its
-    own. So this is one function, and in doubt the answer is False.
+    A shim calls this again and again, and must stay small: each function that it touches is a page of memory
+    of its own. So this is one function, and in doubt the answer is False.
     """
     todo = [root]
     try:
@@ -302,7 +303,8 @@ def _memory(process: str, address: int, size_bytes: int) -> bytes:
     return data
 
 
-# -- by the kernel function that a thread sleeps in ---------------------------------------------------------------
+# -- by the kernel function that a thread sleeps in
+# ---------------------------------------------------------------
 
 
 def _by_wait_channel(process: str, task: str, stdin: Input) -> Readiness:

@@ -1,6 +1,7 @@
 """A terminal that only shows: bytes go in, a screen of text comes out.
 
-The parser is ours: pyte's draws the insides of DCS strings and of newer CSI sequences as text, and raises on others.
+The parser is ours: pyte's draws the insides of DCS strings and of newer CSI sequences as text, and raises on
+others.
 """
 
 import codecs
@@ -180,7 +181,8 @@ class Terminal:
 
 @lru_cache(maxsize=4096)
 def _parsed(body: str) -> tuple[str, tuple[int, ...]]:
-    """The kind of a CSI sequence (mark, intermediates, final), and its numbers: at least one, at most 9999 each."""
+    """The kind of a CSI sequence (mark, intermediates, final), and its numbers: at least one, at most 9999
+    each."""
     digits = body.rstrip("!\"#$%&'()*+,-./ @ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~")
     mark = digits[:1] if digits[:1] in ("<", "=", ">", "?") else ""
     kind = mark + body[len(digits) :]

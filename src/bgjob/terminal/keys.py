@@ -1,7 +1,7 @@
 """Keys by name, as the bytes an xterm sends for them.
 
-A name is a key, with modifiers in front: "enter", "ctrl-c", "shift-up", "alt-x"; also "Ctrl+C", "C-c" and "^c".
-A single printable character is itself.
+A name is a key, with modifiers in front: "enter", "ctrl-c", "shift-up", "alt-x"; also "Ctrl+C", "C-c" and
+"^c". A single printable character is itself.
 """
 
 import re

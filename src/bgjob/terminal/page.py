@@ -1,7 +1,7 @@
 """The page of a terminal: what is drawn, where the cursor is, what scrolls.
 
-pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte has no alternate screen, no
-scrolling by CSI S and T, no repeats and no line drawing, and it draws some input in quadratic time.
+pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte has no alternate screen,
+no scrolling by CSI S and T, no repeats and no line drawing, and it draws some input in quadratic time.
 Colours are not kept.
 """
 

@@ -108,8 +108,9 @@ def starting_point(
 ) -> Start:
     """The last place from which a replay of `most` bytes shows the same as a replay of everything.
 
-    That is where the page that is shown at the end was cleared, or where a screenful of plain lines begins, which
-    scrolled everything else away. is_whole: nothing comes before the window; resizes: where the size changed.
+    That is where the page that is shown at the end was cleared, or where a screenful of plain lines begins,
+    which scrolled everything else away. is_whole: nothing comes before the window; resizes: where the size
+    changed.
     """
     entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
     cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows, resizes))
@@ -123,7 +124,8 @@ def starting_point(
 
 
 def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> bytes:
-    """The modes that these bytes leave set, as a short sequence that sets the same. A resize resets the margins.
+    """The modes that these bytes leave set, as a short sequence that sets the same. A resize resets the
+    margins.
 
     Windows are joined by modes_in(newer, before=modes_in(older)).
     """
@@ -161,7 +163,8 @@ def _last_clear(window: bytes, is_alternate: bool) -> int:
         elif event["clear"]:
             cleared[is_alternate] = event.start()
         elif event["saves"] and bool(event["leaves"]) == is_alternate:
-            # The page is blank when entered. The cursor stays where it was on the main page, unless it is placed.
+            # The page is blank when entered. The cursor stays where it was on the main page, unless it is
+            # placed.
             cleared[True] = event.start() if event["places"] else cleared[False]
             is_alternate = not is_alternate
         else:
