@@ -1,7 +1,8 @@
-"""Reading the log of events: what is no event, or lies there instead of one, hides no other and costs next to nothing.
+"""Reads the log of events. Anything else in the log, or in its place, hides no event and costs next to
+nothing.
 
-A line is known as an event by how it begins, which is all that most readers need to know of it; the rest is only
-parsed where somebody wants it. What may stand in it is in record_rules.
+A line is recognised as an event by its beginning, which has all that most readers need. The rest is parsed
+only if a reader asks for it. What an event may hold is in record_schema.
 """
 
 import json
@@ -26,7 +27,7 @@ READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Line(NamedTuple):
-    """One event, as far as its beginning tells."""
+    """One event: the parts that its beginning has, and the unparsed rest."""
 
     kind: str
     job_id: str
@@ -35,7 +36,7 @@ class Line(NamedTuple):
 
     @property
     def event(self) -> Event | None:
-        """None: somebody else wrote it, and it is none."""
+        """None: the line is no event of ours."""
         try:
             return event_of(json.loads(self.text.encode("latin-1")))
         except (ValueError, RecursionError, Malformed):
@@ -43,7 +44,7 @@ class Line(NamedTuple):
 
 
 def read(directory: str, since: Cursor) -> Iterator[tuple[Event, Cursor]]:
-    """Every event after that place, and the place behind it. What retention has taken is passed over."""
+    """Every event after that place, and the place behind the event. Deleted segments are skipped."""
     for line in lines(directory, since):
         if event := line.event:
             yield event, line.behind
@@ -65,7 +66,7 @@ def newest_first(directory: str) -> Iterator[Line]:
 def heads(
     directory: str, since: Cursor, until: Cursor | None = None
 ) -> Iterator[tuple[list[tuple[str, str]], Cursor]]:
-    """(kind, job id) of all events after one place and before the other, some at a time, and the place behind them."""
+    """(kind, job id) of all events between two places, a segment at a time, and the place behind them."""
     for text, place in _texts(directory, since):
         end = Cursor(place.segment, place.byte + len(text))
         if until and until < end:
@@ -78,7 +79,8 @@ def speaks_of(directory: str, job_id: str) -> bool:
 
 
 def whole(directory: str, since: Cursor) -> Cursor:
-    """That place, if it is between two events that are here; else the nearest before it, or the first that is kept.
+    """That place, if it lies between two events; else the nearest such place before it, or the beginning of
+    the log.
 
     After a power cut a cursor may be ahead of the log: then its segment is read again.
     """
@@ -89,11 +91,11 @@ def whole(directory: str, since: Cursor) -> Cursor:
 
 
 def _texts(directory: str, since: Cursor) -> Iterator[tuple[str, Cursor]]:
-    """All whole lines after that place, a segment at a time, and where they begin."""
+    """All whole lines after that place, a segment at a time, and where the segment begins."""
     place = whole(directory, since)
     while True:
         following = [number for number in event_log.segments(directory) if number > place.segment]
-        # after the look for others: then all that matters of it is there
+        # After the list of segments: all that was written before a newer segment began is here.
         yield _text(directory, place), place
         if not following:
             return
@@ -105,7 +107,7 @@ def _line(found: re.Match[str], begin: Cursor) -> Line:
 
 
 def _text(directory: str, place: Cursor) -> str:
-    """A character for each byte. Of what is too large to be a segment the beginning."""
+    """One character per byte; of a file that is too large for a segment, the beginning."""
     data = _bytes(f"{directory}/{place.segment}", place.byte, SEGMENT_MAX_BYTES)
     return data[: data.rfind(b"\n") + 1].decode("latin-1")
 
@@ -117,7 +119,7 @@ def _begin_of_line(path: str, byte: int) -> int:
 
 
 def _bytes(path: str, start: int, end: int) -> bytes:
-    """Nothing, where there is no plain file, or one that ends before."""
+    """Empty if there is no plain file, or if it ends before `start`."""
     if not is_directory(os.path.dirname(path)):
         return b""
     try:

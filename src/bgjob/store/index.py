@@ -1,9 +1,9 @@
-"""In which order the jobs of a home were made: newest first, without opening any of them.
+"""The order in which the jobs of a home were made, newest first, without opening any of them.
 
-    index/<µs>-<id>    a job's place: the second name of its spec, by creation
-    newest             its mtime is the place of the newest job: the order holds when the clock is set back
+    index/<µs>-<id>    a job's place: a second name of its spec, by creation
+    newest             its mtime is the place of the newest job: the order stays right if the clock is set back
 
-The jobs' directories are the truth: this can be thrown away, and is made again from them.
+The jobs' directories are the truth: the index can be deleted, and is made again from them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from bgjob.home.mtimes import stamp
 
 PLACE_DIGITS = 16
 PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
-FARTHEST_PLACE_US = 9 * 10**15  # the year 2255: what is beyond is no place that a clock gave
-ABANDONED_S = 60.0  # what was begun so long ago and is not finished, nobody will finish
+# The year 2255: a later place was not given by a clock.
+FARTHEST_PLACE_US = 9 * 10**15
+# The maker of an unfinished entry that is older is gone.
+ABANDONED_S = 60.0
 
 
 class Index:
     def __init__(self, home: str, created_at: Callable[[str], float]) -> None:
-        """`created_at` tells when a job was made that has no place; JobNotFound if there is no such job."""
+        """`created_at` says when a job without a place was made; JobNotFound if there is no such job."""
         self._jobs, self._directory, self._newest = f"{home}/{JOBS}", f"{home}/{INDEX}", f"{home}/newest"
         self._created_at = created_at
 
     def entries(self) -> list[str]:
         try:
             return names_in(self._directory)
-        except FileNotFoundError:  # thrown away under us
+        except FileNotFoundError:  # the index was deleted
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._directory, 0o700)
             self.mend()
             return names_in(self._directory)
 
     def enter(self, job_id: str, spec_path: str, place_us: int) -> None:
-        """A second name for the spec: that costs no new file, which is what a start pays most for."""
+        """A second name for the spec costs no new file: making files is the largest part of a start."""
         if not os.path.isdir(self._directory):
             self.entries()
         entry = f"{self._directory}/{place_us:0{PLACE_DIGITS}d}-{job_id}"
@@ -50,7 +52,7 @@ class Index:
             os.link(spec_path, entry)
         except FileExistsError:
             pass
-        except OSError:  # a file system without links
+        except OSError:  # this file system has no links
             os.close(os.open(entry, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
     def leave(self, place: str) -> None:
@@ -58,7 +60,7 @@ class Index:
             os.unlink(f"{self._directory}/{place}")
 
     def next_place_us(self, created_at: float) -> int:
-        """When it was made; or, once the clock was set back, right after the newest, so that it is the newest."""
+        """The time of creation; or, if the clock was set back, right after the newest job."""
         newest_us, place_us = self._newest_us(), _microseconds(created_at)
         if _microseconds(time.time()) < newest_us < FARTHEST_PLACE_US:
             place_us = newest_us + 1
@@ -74,7 +76,7 @@ class Index:
             return max((place for place in places if place < FARTHEST_PLACE_US), default=0)
 
     def mend(self) -> None:
-        """Every job has its entry, and every entry its job."""
+        """Give every job an entry, and remove the entries that have no job."""
         oldest = time.time() - ABANDONED_S
         entries = {job_id: place for place, job_id in newest_first(self.entries())}
         jobs = set(filter(JOB_ID.fullmatch, names_in(self._jobs)))
@@ -88,8 +90,9 @@ class Index:
 
 
 def newest_first(entries: Iterable[str], before: str | None = None) -> Iterator[tuple[str, str]]:
-    """(place in the order, job id); `before` is such a place."""
-    seen: set[str] = set()  # whoever mends the index while a job is entered gives it a second place
+    """(place in the order, job id), of places before `before`."""
+    # A job has two places if the index was mended while the job was entered.
+    seen: set[str] = set()
     for entry in sorted(entries, reverse=True):
         if (place := PLACE.fullmatch(entry)) and place[1] not in seen:
             seen.add(place[1])

@@ -1,10 +1,12 @@
-"""The cap of a whole store: its oldest ended jobs make room; where running ones alone are too much, none is started.
+"""The size limit of a store: its oldest ended jobs make room; if running jobs alone exceed it, new jobs are
+refused.
 
-    size       bytes of all jobs on disk, and for how many seconds that counts from its mtime on. Flocked while
-               somebody measures
-    sizes      bytes of each ended job, which never change: only others are measured again
+    size       bytes of all jobs on disk, and for how many seconds after its mtime that counts; locked while a
+               process measures
+    sizes      bytes of each ended job, which never change: only the other jobs are measured again
 
-Both are the home's, and can be deleted. A measure counts for as long as keeps measuring a small part of the time.
+Both are in the home, and can be deleted. A measurement counts so long that measuring takes a small part of
+the time.
 """
 
 import contextlib
@@ -21,18 +23,19 @@ from bgjob.store.store import Store
 SIZE, SIZES = "size", "sizes"
 GOOD_FOR_TIMES = 20
 BLOCK_BYTES = 512
-LEAVING_S, LOOK_AGAIN_S = 1.0, 0.01  # how long a shim takes to leave after the end of its job, at most
+# A shim takes at most this long to leave after the end of its job.
+LEAVING_S, LOOK_AGAIN_S = 1.0, 0.01
 
 
 def make_room(store: Store, cap_bytes: int) -> None:
-    """For one more job; StoreFull if there is none to be made."""
+    """Make room for one more job; StoreFull if that cannot be done."""
     with _turn(f"{store.home}/{SIZE}") as size:
         if size is not None and not _is_known_to_fit(size, cap_bytes):
             _make_room(store, cap_bytes, size)
 
 
 def _make_room(store: Store, cap_bytes: int, size: int) -> None:
-    """What has just ended can be removed once its shim has left: that is worth a moment's wait."""
+    """A job that has just ended can be removed once its shim has left: we wait a moment for that."""
     until = time.monotonic() + LEAVING_S
     while sum((others := _measure(store, cap_bytes, size)).values()) > cap_bytes:
         if time.monotonic() > until or not any(_has_ended(store.directory(job_id)) for job_id in others):
@@ -42,7 +45,8 @@ def _make_room(store: Store, cap_bytes: int, size: int) -> None:
 
 @contextlib.contextmanager
 def _turn(path: str) -> Iterator[int | None]:
-    """None if somebody else is at it. Nobody waits: a stopped process must not stop all starts."""
+    """None if another process measures. We do not wait for it: a stopped process must not block all
+    starts."""
     fd = open_locked(path)
     try:
         yield fd
@@ -57,12 +61,12 @@ def _is_known_to_fit(size: int, cap_bytes: int) -> bool:
     try:
         size_bytes, good_for_s = int(words[0]), float(words[1])
     except (IndexError, ValueError):
-        return False  # new, or torn
+        return False  # the file is new, or torn
     return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
 
 
 def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
-    """How large those are that cannot be removed; of the others the oldest go, if they must."""
+    """The sizes of the jobs that cannot be removed. Of the others the oldest are removed, if necessary."""
     began = time.monotonic()
     known, places = _known(store), list(store.ids())
     ended: dict[str, int] = {}
@@ -92,7 +96,8 @@ def _known(store: Store) -> dict[str, int]:
 def _remove_oldest(
     store: Store, places: list[tuple[str, str]], ended: dict[str, int], others: dict[str, int], cap: int
 ) -> int:
-    """The size that is left: below the cap by a tenth of what running jobs leave of it, so that it takes a while."""
+    """The size that is left: a tenth of what running jobs leave of the cap is free, so that this is done
+    rarely."""
     total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
     wanted = store.waited_for()
     for place, job_id in reversed(places):
@@ -100,19 +105,19 @@ def _remove_oldest(
             break
         if job_id not in wanted and _is_removable(store, job_id):
             store.remove(place, job_id)
-            freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # the others: one that is lost
+            freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # a lost job is among the others
             total -= freed
     return total
 
 
 def _is_removable(store: Store, job_id: str) -> bool:
-    """Not one of a newer version."""
+    """A job of a newer version is not removed."""
     job = store.ended(job_id)
     return job is not None and job.is_understood
 
 
 def _is_final(directory: str) -> bool:
-    """It has ended, and nobody is left who would write into it."""
+    """The job has ended, and its shim has left: its files do not change any more."""
     return (
         is_directory(directory)
         and _has_ended(directory)
@@ -125,7 +130,7 @@ def _has_ended(directory: str) -> bool:
 
 
 def size_on_disk(directory: str) -> int:
-    """Of a job; what goes while we look is gone."""
+    """The size of a job's files."""
     size_bytes = 0
     with contextlib.suppress(OSError):
         for each in (directory, f"{directory}/{jobdir.LOG}"):
@@ -143,12 +148,12 @@ def _sizes_in(directory: str) -> Iterator[int]:
 
 
 def _write_sizes(store: Store, ended: dict[str, int]) -> None:
-    with contextlib.suppress(OSError):  # a full disk: they are measured again next time
+    with contextlib.suppress(OSError):  # on a full disk they are measured again next time
         jobdir.write_record(f"{store.home}/{SIZES}", {"format": jobdir.FORMAT_VERSION, "ended": ended})
 
 
 def _write_size(size: int, total: int, good_for_s: float) -> None:
-    """In place: it is the lock too."""
+    """In place: the file is the lock too."""
     with contextlib.suppress(OSError):
         os.ftruncate(size, 0)
         os.pwrite(size, b"%d %.6f" % (total, good_for_s), 0)

@@ -1,7 +1,8 @@
-"""What has happened, and what must have happened: a job whose shim and guard were killed tells nobody of its end.
+"""Adds missing ends to the log of events.
 
-Nor does one that a release started which knew no events. Whoever reads the log of events looks after the jobs whose
-end is not in it, and tells the ends that nobody told. The log is read once by each process, and then only what is new.
+A job whose shim and guard were killed writes no event at its end, nor does a job of a release without events.
+A reader of the log checks the jobs whose end is not in it, and appends the missing events. Each process reads
+the log once, and then only what is new.
 """
 
 import contextlib
@@ -22,9 +23,11 @@ from bgjob.store import event_reader
 from bgjob.store.store import Store
 
 OPENING = frozenset({"queued", "started", "restarting"})
-LOCK = "lock"  # in the directory of events: of several that find an end untold, one tells it
+# In the directory of events: of several processes that find a missing end, one appends it.
+LOCK = "lock"
 TRIES, TRY_AGAIN_S = 20, 0.005
-LOOKED_AT, LOOK_S = 100, 0.01  # of many jobs so many at least, and more while it takes no longer
+# A call checks at least so many jobs, and more while it takes no longer.
+LOOKED_AT, LOOK_S = 100, 0.01
 # An end that is older, and has no event, gets none.
 FORGOTTEN_S = DAY_S
 
@@ -33,18 +36,19 @@ class Reconciler:
     def __init__(self, store: Store) -> None:
         self._store, self._mutex = store, threading.RLock()
         self._place, self._newest_job = Cursor(0, 0), ""
-        self._open: dict[str, None] = {}  # they began, and their end is not told
-        self._untold: dict[str, None] = {}  # no event speaks of their beginning or end
+        # Jobs with an event of their beginning and none of their end; jobs with neither.
+        self._open: dict[str, None] = {}
+        self._untold: dict[str, None] = {}
         self._log_begins_at = 0.0
 
     def reconcile(self, first: Sequence[str] = ()) -> None:
-        """Every job that has ended is told to have: these first, and of very many others some, the rest by and by."""
+        """Append the missing ends: of these jobs first. Of very many others some, the rest in later calls."""
         with self._mutex:
             self._catch_up()
             self._log_begins_at = _begins_at(self._store.events)
             over = self._over(self._open, first) + self._over(self._untold, first)
             if over:
-                self._tell(over)
+                self._append_ends(over)
 
     def _catch_up(self) -> None:
         ended: set[str] = set()
@@ -60,7 +64,7 @@ class Reconciler:
         self._look_for_others(ended)
 
     def _look_for_others(self, ended: set[str]) -> None:
-        """Jobs that were made since the last look and that no event speaks of, newest first."""
+        """Jobs that were made since the last call and have no event, newest first."""
         seen = self._newest_job
         for place, job_id in self._store.ids():
             if place <= seen:
@@ -74,25 +78,25 @@ class Reconciler:
         self._untold.pop(job_id, None)
 
     def _over(self, jobs: dict[str, None], first: Sequence[str]) -> list[str]:
-        """Those that have ended. What was looked at comes last the next time."""
+        """The jobs that have ended. Those that were checked come last the next time."""
         over, began, most = [], time.monotonic(), max(LOOKED_AT, len(first))
         for count, job_id in enumerate(dict.fromkeys([*filter(jobs.__contains__, first), *jobs])):
             if count >= most and time.monotonic() > began + LOOK_S:
                 break
             is_over = self._is_over(job_id)
             del jobs[job_id]
-            if not is_over or jobs is self._open or self._is_worth_telling(job_id):
+            if not is_over or jobs is self._open or self._may_be_missing(job_id):
                 jobs[job_id] = None
                 over += [job_id] * is_over
         return over
 
-    def _is_worth_telling(self, job_id: str) -> bool:
-        """Of a job that no event speaks of: it may have been told, and the log keeps only so much."""
+    def _may_be_missing(self, job_id: str) -> bool:
+        """For a job without events: its end may have been in a part of the log that was deleted."""
         changed_at = mtime(self._store.directory(job_id))
         return changed_at >= max(self._log_begins_at, time.time() - FORGOTTEN_S)
 
     def _is_over(self, job_id: str) -> bool:
-        """And nobody is left who would tell it."""
+        """The job has ended, and its shim, which would write the event, has left."""
         try:
             return not isinstance(self._store.load(job_id).state, Running) and not self._store.has_shim(
                 job_id
@@ -100,11 +104,11 @@ class Reconciler:
         except JobNotFound:
             return True
 
-    def _tell(self, over: list[str]) -> None:
+    def _append_ends(self, over: list[str]) -> None:
         if not is_directory(self._store.events):
-            return  # there is no log to tell it in
+            return  # there is no log
         with _alone(f"{self._store.events}/{LOCK}"):
-            self._catch_up()  # somebody may have told it
+            self._catch_up()  # another process may have appended it
             for job_id in over:
                 if job_id in self._open or job_id in self._untold:
                     event_log.append(self._store.events, "ended", job_id, **self._end(job_id))
@@ -135,7 +139,8 @@ class Reconciler:
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """Whoever holds the lock may have been stopped, and there may be none: told twice is better than never."""
+    """Without the lock too, if its holder is stopped or it cannot be made: an event twice is better than
+    none."""
     with contextlib.ExitStack() as undo:
         with contextlib.suppress(OSError):
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -145,6 +150,6 @@ def _alone(path: str) -> Iterator[None]:
 
 
 def _begins_at(events: str) -> float:
-    """What happened after this is in the log, if somebody told it: when its oldest segment was full."""
+    """Events after this time are in the log: when its oldest segment was full."""
     first = event_log.beginning(events).segment
     return mtime(f"{events}/{first}") if first > 1 else 0.0

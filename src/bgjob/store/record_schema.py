@@ -1,7 +1,6 @@
-"""What a job's records may say, and the nouns they make; and what events may.
+"""What a job's records and events may hold, and the nouns that they make.
 
-A record that breaks one rule is not read at all: half of it would be a guess. Fields that we do not know are
-passed over.
+A record that breaks one rule is not used at all: half of it would be a guess. Unknown fields are ignored.
 """
 
 import math
@@ -29,7 +28,8 @@ from bgjob.core.job import (
 
 Record = Mapping[str, Any]
 Rule = Callable[[object], bool]
-MOST_SECONDS = 2.5e11  # in the year 9892: what can be shown as a date
+# In the year 9892: the last that can be shown as a date.
+MOST_SECONDS = 2.5e11
 MOST_BYTES = 1 << 63
 MOST_FINITE = 1.7e308
 WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -37,11 +37,11 @@ EVENT_TEXT_CHARACTERS, EVENT_DETAILS = 8192, 40
 
 
 class Malformed(Exception):
-    """A record says what no record of this format may say."""
+    """A record breaks a rule of this format."""
 
 
 def spec_of(job_id: str, record: Record) -> Spec:
-    """Whose directory it is decides the id, and not what somebody wrote into it."""
+    """The id is that of the directory, whatever the record says."""
     return Spec(id=job_id, **_values(record, SPEC_RULES, MAY_LACK))
 
 
@@ -76,7 +76,7 @@ def end_of(record: Record) -> End:
 
 
 def resizes_of(record: Record) -> list[tuple[int, int, int]]:
-    """(offset in the log, rows, columns) each."""
+    """(offset in the log, rows, columns) of each resize."""
     return [(at, rows, cols) for at, rows, cols in _values(record, {"resizes": _are_resizes})["resizes"]]
 
 
@@ -100,7 +100,7 @@ def watch_state_of(record: Record) -> dict[str, Any]:
 
 
 def environment_of(record: Record) -> dict[str, str]:
-    """What a process can be started with."""
+    """An environment that a process can be started with."""
     if not all(
         name and "=" not in name and _is_argument(name) and _is_argument(record[name]) for name in record
     ):
@@ -109,7 +109,7 @@ def environment_of(record: Record) -> dict[str, str]:
 
 
 def event_of(record: object) -> Event:
-    """Without the details that no event of ours has: what is no word, and what is more than a word, text or number."""
+    """Without details whose name is no word, or whose value is no text or number."""
     if not isinstance(record, dict):
         raise Malformed("it is no object")
     _values(record, EVENT_RULES, EVENT_RULES.keys() - {"at", "kind", "job_id"})
@@ -118,16 +118,16 @@ def event_of(record: object) -> Event:
 
 
 def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str] = ()) -> dict[str, Any]:
-    for name, is_kept in rules.items():
+    for name, is_valid in rules.items():
         if name not in record and name not in may_lack:
             raise Malformed(f"it has no {name}")
-        if name in record and not is_kept(record[name]):
+        if name in record and not is_valid(record[name]):
             raise Malformed(f"its {name} is {_shown(record[name])}")
     return {name: record[name] for name in rules if name in record}
 
 
 def _shown(value: object) -> str:
-    """In a sentence; never kilobytes of it."""
+    """As a message shows it, never kilobytes."""
     match value:
         case str():
             return repr(value[:40])
@@ -144,7 +144,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_argument(value: object) -> bool:
-    """Without what no argument or variable of a process can have."""
+    """A text that can be an argument or variable of a process."""
     return isinstance(value, str) and "\0" not in value
 
 
@@ -186,7 +186,7 @@ def _is_flag(value: object) -> bool:
 
 
 def _number(low: float, high: float) -> Rule:
-    """NaN is not between anything."""
+    """NaN is not between any two numbers."""
     return lambda value: isinstance(value, int | float) and not _is_flag(value) and low <= value <= high
 
 
@@ -208,16 +208,16 @@ def _one_of(*words: str) -> Rule:
     return lambda value: isinstance(value, str) and value in words
 
 
-def _keeps(rules: Mapping[str, Rule]) -> Rule:
-    """An object that is empty, or has all of this."""
+def _empty_or(rules: Mapping[str, Rule]) -> Rule:
+    """An object that is empty, or has all these fields."""
 
-    def is_kept(value: object) -> bool:
+    def is_valid(value: object) -> bool:
         return value == {} or (
             isinstance(value, dict)
             and all(name in value and rule(value[name]) for name, rule in rules.items())
         )
 
-    return is_kept
+    return is_valid
 
 
 def _are_texts(value: object) -> bool:
@@ -251,10 +251,10 @@ SPEC_RULES: Mapping[str, Rule] = {
     "limits": _are_limits,
     "on_output_limit": _one_of("drop_oldest", "stop"),
     "watch": _are_texts,
-    "restart": _keeps(
+    "restart": _empty_or(
         {"policy": _one_of("on-failure", "always"), "max": _is_count, "backoff_s": _is_duration}
     ),
-    "queue": _keeps(
+    "queue": _empty_or(
         {
             "after": _are_ids,
             "after_policy": _one_of("success", "any"),
@@ -284,7 +284,8 @@ END_RULES: Mapping[str, Rule] = {
     "stdout_bytes": _is_size,
     "stderr_bytes": _is_size,
 }
-PAST_RULES: Mapping[str, Rule] = {  # in the order of a PastRun
+# In the order of a PastRun.
+PAST_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,
     "duration_s": _is_duration,
     "exit_code": _or_none(_whole(0, 1 << 32)),
@@ -293,7 +294,7 @@ PAST_RULES: Mapping[str, Rule] = {  # in the order of a PastRun
     "from": _is_size,
     "to": _is_size,
 }
-_is_past_run = _keeps(PAST_RULES)
+_is_past_run = _empty_or(PAST_RULES)
 OVER_RULES: Mapping[str, Rule] = {
     "limit": _one_of(*get_args(LimitWord)),
     "peak_memory_bytes": _or_none(_is_size),

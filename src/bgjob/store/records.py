@@ -1,4 +1,5 @@
-"""From a job's files to nouns: how it stands, or why that is not known. What each may say is in record_rules."""
+"""From a job's files to nouns: its state, or why that is not known. What each record may hold is in
+record_schema."""
 
 import os
 import re
@@ -42,7 +43,7 @@ VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
 
 def read_spec(job_id: str, directory: str) -> Spec:
-    """One that cannot be read is said to be so, and dated by its directory: a job's age must not depend on it."""
+    """A spec that cannot be read has the time of its directory: the job's age must be known."""
     try:
         if not is_directory(directory):
             raise Malformed("it is missing")
@@ -55,7 +56,7 @@ def _changed_at(directory: str) -> float:
     try:
         return max(0.0, os.lstat(directory).st_mtime)
     except OSError:
-        return 0.0  # removed while we read, or in a directory that we may not enter
+        return 0.0  # the directory was removed, or may not be entered
 
 
 def read_state(directory: str) -> State:
@@ -75,7 +76,7 @@ def _found_state(directory: str) -> State:
 
 
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:
-    """(offset in the log, rows, columns) each; none, where they cannot be read."""
+    """(offset in the log, rows, columns) of each resize; empty if they cannot be read."""
     try:
         return resizes_of(_read(f"{directory}/{TERMINAL}"))
     except Malformed:
@@ -83,7 +84,7 @@ def read_resizes(directory: str) -> list[tuple[int, int, int]]:
 
 
 def read_history(directory: str) -> PastRuns:
-    """Empty, where it cannot be read."""
+    """Empty if it cannot be read."""
     try:
         return history_of(_read(f"{directory}/{RUNS}"))
     except Malformed:
@@ -91,7 +92,7 @@ def read_history(directory: str) -> PastRuns:
 
 
 def read_watch_state(directory: str) -> dict[str, Any]:
-    """How far its watches have looked; nothing, where that cannot be read: then they look once more."""
+    """How far its watches have looked. Empty if that cannot be read: then they look once more."""
     try:
         return watch_state_of(_read(f"{directory}/{WATCH}"))
     except Malformed:
@@ -99,7 +100,7 @@ def read_watch_state(directory: str) -> dict[str, Any]:
 
 
 def read_limited_by(directory: str) -> dict[str, str]:
-    """Which mechanism keeps each limit of a job; nothing, where that is not on record."""
+    """Which mechanism enforces each limit of a job; empty if there is no record."""
     try:
         return limited_by_of(_read(f"{directory}/{LIMITS}"))
     except Malformed:
@@ -130,7 +131,7 @@ def _end(record: Record) -> End | Unreadable:
 
 
 def _read(path: str) -> Record:
-    """The record that is there; Malformed says why there is none."""
+    """The record at this path; Malformed says why there is none."""
     record = jobdir.read_record(path)
     if record is None:
         raise Malformed(_why_unread(path))
@@ -152,7 +153,7 @@ def _why_unread(path: str) -> str:
 
 
 def _understood(record: Record) -> Record:
-    """The record, if it is of a format whose rules we know."""
+    """The record, if its format is not newer than ours."""
     number = record.get("format", 1)
     if not isinstance(number, int) or number < 1:
         raise Malformed("its format is no number")
@@ -185,7 +186,7 @@ def _is_of_another_boot(directory: str) -> bool:
 
 
 def _why_lost(directory: str) -> str:
-    """As much as is known: what cannot be read is no reason to say that it is not there."""
+    """As exactly as it is known. A record that cannot be read is not said to be missing."""
     if not _is_plain_file(f"{directory}/{SPEC}"):
         return f"its {SPEC} is gone or cannot be opened, so that nobody can tell whether it runs"
     if os.path.lexists(f"{directory}/{OUTCOME}"):
@@ -209,7 +210,7 @@ def _why_lost(directory: str) -> str:
 
 
 def _is_plain_file(path: str) -> bool:
-    """One whose lock can be asked."""
+    """A file whose lock can be checked."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK)
     except OSError:

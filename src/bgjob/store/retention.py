@@ -1,10 +1,10 @@
-"""Ended jobs that are too old or too many go; so does what killed starters and cleaners left behind.
+"""Removes ended jobs that are too old or too many, and what killed starters and cleaners left behind.
 
-How long a job is kept is in its spec: its starter promised it. Whoever cleans has settings of its own, and of the two
-the longer promise counts. A job without one has the longest that is known.
+The spec of a job says how long it is kept: its starter promised that. The process that cleans has settings of
+its own, and of the two the longer promise counts. A job without a promise has the longest that is known.
 
-cleaned            its mtime says when somebody last cleaned up
-clock, leapt       when the machine was booted, by the clock of that time; when that clock last leapt
+    cleaned            its mtime is the time of the last cleaning
+    clock, leapt       when the machine was booted, by the clock of that time; when that clock last leapt
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ class Promise(NamedTuple):
 
 
 def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
-    """At most once per interval, by whoever starts a job. `keep_jobs` and `keep_days` are what it promises itself."""
+    """At most once per interval, before a job is started. `keep_jobs` and `keep_days` are the starter's own
+    promise."""
     now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
     if 0 <= now - cleaned_at < interval_s:
         return
     with contextlib.suppress(OSError), open(f"{store.home}/cleaned", "a", opener=_private) as turn:
         if not try_lock(turn.fileno()):
-            return  # somebody else is at it
+            return  # another process cleans
         os.utime(turn.fileno())
-        with contextlib.suppress(OSError, StoreUnusable):  # whoever comes by wants something else of us
-            # by our own promise: no job goes before that, so a shorter leap throws none away
+        # Suppressed: the caller wants to start a job.
+        with contextlib.suppress(OSError, StoreUnusable):
+            # By our own promise: no job is removed before that, so that a shorter leap removes none.
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
             _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
             _sweep(store.home, now - ABANDONED_S)
@@ -55,15 +57,15 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
 
 
 def _private(path: str, flags: int) -> int:
-    """Never waits: a FIFO in its place is an error."""
+    """O_NONBLOCK: a FIFO in its place is an error, and does not block us."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> float:
-    """When the clock last leapt between two cleanings, by so much that it would throw jobs away; 0: never."""
+    """When the clock last leapt between two cleanings, so far that jobs would be removed; 0 if never."""
     clock, leapt = f"{home}/clock", f"{home}/leapt"
     booted_at = now - processes.since_boot_s()
-    # a clock that was set has another idea of when that was; so has another boot: then nobody knows
+    # By a clock that was set, the time of the boot is another; after another boot, a leap cannot be told.
     is_steady = abs(booted_at - mtime(clock)) < STEADY_S
     if unseen_s < -DAY_S or (not is_steady and unseen_s > max(keep_days, 1.0) * DAY_S):
         stamp(leapt, int(now * 1e9))
@@ -77,12 +79,12 @@ def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) ->
     longest = functools.cache(lambda: _longest_promise(store, places, ours))
     for place, job_id in places:
         if job_id in wanted or (are_few and now - ours.keep_days * DAY_S <= made_at(place) <= now):
-            continue  # how it ended decides about others; or neither too many nor too old: no need to open it
+            continue  # waiting jobs need its outcome; or jobs are few and this one is young: no need to open it
         job = store.ended(job_id)
         if job is None:
             continue
         promise = _promise(job.spec, ours) or longest()
-        # a newer version's job goes by its age alone, and takes nobody's place
+        # A newer version's job is removed by its age alone, and does not count among the kept jobs.
         is_surplus = kept >= promise.keep_jobs and job.is_understood
         if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < now - promise.keep_days * DAY_S:
             store.remove(place, job_id)
@@ -91,7 +93,7 @@ def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) ->
 
 
 def _promise(spec: Spec, ours: Promise) -> Promise | None:
-    """The longer of its starter's and ours; None: its starter, of an older version, left none."""
+    """The longer of the starter's promise and ours; None: a starter of an older version promised nothing."""
     if spec.keep_jobs is None or spec.keep_days is None:
         return None
     return Promise(max(spec.keep_jobs, ours.keep_jobs), max(spec.keep_days, ours.keep_days))
@@ -104,7 +106,7 @@ def _longest_promise(store: Store, places: list[tuple[str, str]], ours: Promise)
 
 
 def _last_seen(store: Store, job: Job) -> float:
-    """How one ended that is lost nobody knows; but until then its files were written."""
+    """When a job ended. A lost job ended after its files were last written."""
     if not isinstance(job.state, Running | Lost):
         return job.state.ended_at
     directory = store.directory(job.id)
@@ -120,7 +122,8 @@ def _entries_of(directory: str) -> list[str]:
 
 
 def _ages_from(seen_at: float, leapt_at: float, now: float) -> float:
-    """Not from before the clock leapt: how long ago that was, nobody knows. Nor from a future that was taken back."""
+    """From when a job ages. How long before a leap of the clock it was last seen is not known: then from the
+    leap on, as for a time in the future."""
     return max(seen_at, leapt_at) if seen_at < now + DAY_S else leapt_at or now
 
 
@@ -128,7 +131,7 @@ def _sweep(home: str, oldest: float) -> None:
     for name in (DRAFTS, TRASH):
         with os.scandir(f"{home}/{name}") as entries:
             for entry in entries:
-                with contextlib.suppress(OSError):  # made visible, or removed, meanwhile
+                with contextlib.suppress(OSError):  # it was made visible, or removed
                     if _is_abandoned(entry, oldest):
                         remove_tree(entry.path)
 

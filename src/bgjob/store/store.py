@@ -3,17 +3,17 @@
     jobs/<id>/             one job each, see jobdir
     index/, newest         their order, see index
     events/                what happened, see event_log
-    watches/, watcher.lock jobs whose output and events somebody looks after, see lookout
-    on_event.json          how far the log of events has been handed to commands, see courier
-    slots/<n>              flocked by the shim that uses it, see slots
-    queue/                 who waits for one, see queue_dir
+    watches/, watcher.lock jobs that need a watcher, see watch_registry
+    on_event.json          how far the log of events has been handed to commands, see hooks
+    slots/<n>              locked by the shim that uses it, see slots
+    queue/                 jobs that wait for a slot, see queue_dir
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
-    trash/<id>/            on its way out
-    cleaned, clock, leapt  when somebody last cleaned up, and by which clock, see retention
-    size, sizes            how large all jobs and each ended one are, see quota
-    boot.json              the boot in which somebody last made sure of the index
+    trash/<id>/            a job directory that is being removed
+    cleaned, clock, leapt  the time of the last cleaning, and by which clock, see retention
+    size, sizes            the size of all jobs and of each ended job, see quota
+    boot.json              the boot in which the index was last mended
 
-Any number of processes use one store at once; none of them is needed for it to stay right.
+Any number of processes use one store at once; it stays right if any of them is killed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ from bgjob.store.records import (
 from bgjob.system import cgroup, processes
 
 BOOT = "boot.json"
-ARGUMENT_MAX_BYTES = (128 << 10) - 1  # what execve takes as one argument
-REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100  # of 1.7 kB each
+# The longest single argument of execve.
+ARGUMENT_MAX_BYTES = (128 << 10) - 1
+# Of 1.7 kB each.
+REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100
 JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
@@ -58,7 +60,7 @@ ELSEWHERE = "BGJOB_HOME can name another directory."
 
 @dataclass(frozen=True)
 class NewJob:
-    """Visible, and ours until a shim has it: `lock` is held by us."""
+    """A job that is visible. We hold `lock` until a shim has it."""
 
     directory: str
     lock: int
@@ -71,8 +73,9 @@ class Store:
         self._jobs = f"{self.home}/{JOBS}"
         self.index = Index(self.home, lambda job_id: self._load(job_id).spec.created_at)
         self.events = f"{self.home}/{EVENTS}"
-        self._ended: dict[str, Job] = {}  # these never change again
-        self._specs: dict[str, Spec] = {}  # nor do these
+        # Ended jobs and specs never change.
+        self._ended: dict[str, Job] = {}
+        self._specs: dict[str, Spec] = {}
         try:
             self.prepare()
         except OSError as error:
@@ -96,14 +99,14 @@ class Store:
                 jobdir.write_whole(f"{draft}/{LAUNCH}", launch)
                 entry = queue_dir.entry_for(spec.id, priority, place_us)
                 undo.callback(queue_dir.leave, self.home, entry)
-                queue_dir.enter(self.home, entry)  # before it is visible: what waits has a place
+                queue_dir.enter(self.home, entry)  # before the job is visible: a waiting job has a place
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
 
     def make_durable(self, new: NewJob) -> None:
-        """After this the job survives a power cut: its spec, the spec's name, the job's name. Its script, its place
-        in the index and its run are not needed for that."""
+        """After this the job survives a power cut: its spec, the spec's name and the job's name are on disk.
+        Its script, its place in the index and its run are not needed for that."""
         os.fsync(new.lock)
         jobdir.sync_directory(new.directory)
         jobdir.sync_directory(self._jobs)
@@ -121,7 +124,7 @@ class Store:
 
     @contextlib.contextmanager
     def name_lock(self, name: str) -> Iterator[None]:
-        """Held by whoever makes sure that there is one job of this name."""
+        """Held by a process that makes sure that there is only one job of this name."""
         path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
         try:
             self.prepare()
@@ -154,22 +157,22 @@ class Store:
             return [(0, job.spec.rows, job.spec.cols), *read_resizes(self.directory(job.id))]
 
     def history(self, job: Job) -> PastRuns | None:
-        """None: it was to run once."""
+        """None if the job has no restart policy."""
         with self._readable():
             return read_history(self.directory(job.id)) if job.spec.restart else None
 
     def limited_by(self, job_id: str) -> dict[str, str]:
-        """Which mechanism keeps each limit of a job."""
+        """Which mechanism enforces each limit of a job."""
         with self._readable():
             return read_limited_by(self.directory(job_id))
 
     def forget_groups(self, job_id: str) -> None:
-        """The control groups of a job whose shim and guard were killed; of others there are none left."""
+        """Remove the control groups of a job whose shim and guard were killed; other jobs have none left."""
         with self._readable():
             cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
 
     def load(self, job_id: str) -> Job:
-        self.directory(job_id)  # what is no id is not there, wherever the home is
+        self.directory(job_id)  # refuses what is no id, also if the home is gone
         self.check_there()
         return self._load(job_id)
 
@@ -184,28 +187,28 @@ class Store:
             return self._ended.get(job_id) or self._read(job_id, directory)
 
     def has_shim(self, job_id: str) -> bool:
-        """A job that has ended keeps its shim while processes of it are left."""
+        """An ended job keeps its shim while processes of the job are left."""
         with self._readable():
             return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
 
     def forget(self, job_id: str) -> None:
-        """What we remember of it: it was read while the job could still lie."""
+        """Read the job anew next time: its processes could still change its files when it was read."""
         self._ended.pop(job_id, None)
 
     def shim_pid(self, job_id: str) -> int | None:
-        """As its record says, if it does."""
+        """As its record says, if there is one."""
         directory = self.directory(job_id)
         run = run_from(jobdir.read_record(f"{directory}/{RUN}")) if is_directory(directory) else None
         return run.shim_pid if run else None
 
     def lock_paths(self, job_id: str) -> list[str]:
-        """Both names of its spec. A job that has removed or replaced one may have left the other alone."""
+        """Both names of its spec. A job that has removed or replaced one may have left the other."""
         places = [place for place, entered in self.ids() if entered == job_id]
         return [f"{self.directory(job_id)}/{SPEC}", *(f"{self.home}/{INDEX}/{place}" for place in places)]
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
-        """What we cannot read for want of descriptors or memory we do not judge: a wrong answer would be remembered."""
+        """Without descriptors or memory a job cannot be read now: a wrong answer would be remembered."""
         try:
             yield
         except OSError as error:
@@ -216,7 +219,7 @@ class Store:
             ) from error
 
     def ids(self, before: str | None = None) -> Iterator[tuple[str, str]]:
-        """(place in the order, job id), newest first; `before` is such a place."""
+        """(place in the order, job id), newest first, of places before `before`."""
         if not self._is_there():
             return iter(())
         with self._readable():
@@ -225,7 +228,7 @@ class Store:
         return newest_first(entries, before)
 
     def _forget_all_but(self, entries: list[str]) -> None:
-        """Others clean up too, and do not tell us."""
+        """Other processes remove jobs too, without telling us."""
         if len(self._ended) + len(self._specs) > len(entries) + GONE_REMEMBERED:
             there = {entry[-JOB_ID_CHARACTERS:] for entry in entries}
             self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
@@ -241,17 +244,18 @@ class Store:
         state = read_state(directory)
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         if isinstance(state, Lost) and not is_directory(directory):
-            raise JobNotFound(job_id)  # removed while we read
+            raise JobNotFound(job_id)  # the job was removed while we read
         job = Job(spec, state, run)
         self._remember(job)
         return job
 
     def _remember(self, job: Job) -> None:
-        """Not one that we could not read: that may be mended, e.g. by a chmod."""
+        """Not a job that cannot be read: that may be mended, e.g. by a chmod."""
         if not job.is_understood:
             return
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
-            # of another thread. The last: who looks at all again finds the first
+            # The last one: a reader of all jobs begins with the first ones. KeyError: another thread has
+            # removed it.
             with contextlib.suppress(KeyError):
                 (self._ended or self._specs).popitem()
         if not isinstance(job.state, Running):
@@ -261,35 +265,35 @@ class Store:
             self._specs[job.id] = job.spec
 
     def remove(self, place: str, job_id: str) -> None:
-        """Out of sight in one step, then in pieces."""
+        """Moved away in one step, so that no reader sees half a job; then deleted."""
         trash = f"{self.home}/{TRASH}/{job_id}"
         self.forget_groups(job_id)
-        with contextlib.suppress(OSError):  # gone already; or stuck, and no reason to stop for
+        with contextlib.suppress(OSError):  # gone already, or it cannot be moved
             os.rename(self.directory(job_id), trash)
         remove_tree(trash)
         if os.path.isdir(self.directory(job_id)):
-            return  # still there: then it is listed
+            return  # it could not be moved: then it stays listed
         self.index.leave(place)
         self._ended.pop(job_id, None)
 
     def waiting(self) -> list[str]:
-        """The entries of the queue, first in line first."""
+        """The entries of the queue, in the order in which the jobs are to start."""
         with self._readable():
             return queue_dir.entries(self.home)
 
     def waited_for(self) -> set[str]:
-        """Jobs after which others, in the queue, are to run."""
+        """Jobs that waiting jobs are to run after."""
         waiting = map(queue_dir.job_of, self.waiting())
         specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
         return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
 
     def spec(self, job_id: str) -> Spec:
-        """What was to be run; one that is unreadable if there is no such job."""
+        """The spec of a job; an UnreadableSpec if there is no such job."""
         known = self._ended.get(job_id)
         return known.spec if known else self._specs.get(job_id) or read_spec(job_id, self.directory(job_id))
 
     def ended(self, job_id: str) -> Job | None:
-        """None if there is none, or if somebody may still write into it."""
+        """None if there is no such job, or if its shim may still write into it."""
         with contextlib.suppress(JobNotFound):
             job = self.load(job_id)
             return None if isinstance(job.state, Running) or self.has_shim(job_id) else job
@@ -298,7 +302,7 @@ class Store:
     # -- the home -----------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """At first and before each start: the home is safe, and whole, also if it was deleted or replaced under us."""
+        """Before each start: the home is safe and complete, also if it was deleted or replaced since."""
         safe = self._safe if self._is_in_place() else None
         is_known, made = safe is not None, list[str]()
         try:
@@ -319,7 +323,8 @@ class Store:
             raise self._gone()
 
     def _is_there(self) -> bool:
-        """False: the home was deleted. What has come in its place is looked at first: it may be anybody's."""
+        """False: the home was deleted. What has come in its place is checked first: it may be another
+        user's."""
         if self._is_in_place():
             return True
         if not os.path.lexists(self.home):
@@ -342,8 +347,8 @@ class Store:
         return "boot_id" not in record or not processes.is_this_boot(record["boot_id"])
 
     def _settle_in(self, made: list[str]) -> None:
-        """A new home must be on disk before its jobs; what a power cut took from the index is made up for."""
-        with contextlib.suppress(OSError):  # read-only, or full: next time, then
+        """A new home must be on disk before its jobs. The index is mended after a power cut."""
+        with contextlib.suppress(OSError):  # the disk is read-only or full: the next start tries again
             for directory in [*map(os.path.dirname, made), self.home]:
                 jobdir.sync_directory(directory)
             self.index.mend()
@@ -366,6 +371,6 @@ def _write_script(draft: str, command: bytes) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Only a tree: rmtree would wait for whoever writes into a FIFO."""
+    """Only a directory: rmtree blocks on a FIFO."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
