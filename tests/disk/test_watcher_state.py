@@ -17,7 +17,7 @@ from bgjob.store import event_reader
 from bgjob.store.store import Store
 from bgjob.system import own_argv
 from bgjob.watch import watcher
-from bgjob.watch.hooks import COMPLAINT, POSITION, HookRunner
+from bgjob.watch.hooks import FAILURE, POSITION, HookRunner
 from tests.disk.test_event_log import THINGS
 from tests.support.stores import new_spec, write_outcome
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -158,4 +158,4 @@ def test_a_command_that_cannot_be_started_holds_up_no_other(
     append(store.events, "started", job_id)
     hand_over(store)
     assert out.read_text().split() == ["started"]
-    assert b"could not be started" in Path(store.home, COMPLAINT).read_bytes()
+    assert b"could not be started" in Path(store.home, FAILURE).read_bytes()

@@ -10,7 +10,7 @@ r"""Output without noise: what a terminal would show in the end, with nothing in
     emoji                     keep the joiners and selectors that make them
     repeated lines            once, and how often
 
-It sees one text: a sequence cut off at its start is text, one cut off at its end is gone.
+A sequence that is cut off at the start of the text stays as text; one that is cut off at the end is removed.
 """
 
 import re
@@ -19,10 +19,12 @@ from itertools import groupby
 
 NOTE = "[bgjob: "
 REACH_LINES = 50
-WIDTH = 512  # a line longer than this is redrawn in pieces: what a sequence costs stays constant
+# A longer line is redrawn in pieces: so the cost of a sequence stays constant.
+WIDTH = 512
 
-# Every quantifier is possessive or bounded, and no sequence contains what begins another: linear on any text.
-# Each pattern begins with a set and then looks back at what it was: re finds a set fast, alternatives slowly.
+# Every quantifier is possessive or bounded, and no sequence contains the beginning of another: linear on any
+# text. Each pattern begins with a set, and looks back at what it matched: re finds a set fast, and
+# alternatives slowly.
 _TEXT = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]*+"
 _END = r"(?:\x07|\x1b\\|\x9c)"
 _MOVE = r"[0-9;]*+[A-HJKfu]"
@@ -62,7 +64,7 @@ _HIDDEN = re.compile(f"[{UNSEEN}](?!{_OF_EMOJI})[{UNSEEN}]*+")
 
 
 def clean(text: str) -> str:
-    """Never longer than the text, and cleaning it again changes nothing."""
+    """The result is never longer than the text, and cleaning it again changes nothing."""
     if _CONTROL.search(text):
         text = _redrawn(_NOISE.sub("", _LINE_END.sub("\n", text)))
     if not text.isascii():
@@ -71,9 +73,9 @@ def clean(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """A text that is not output, as it stands: controls but \n and \t, and what else cannot be seen, become U+FFFD.
+    """For text that is not output: invisible characters, and controls other than \n and \t, become U+FFFD.
 
-    No sequence of it is obeyed: a command or a path would not be shown as it is.
+    Escape sequences are not interpreted: a command or a path is shown as it is.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -82,7 +84,7 @@ def without_hidden(text: str) -> str:
 
 
 def first_hidden(text: str) -> int | None:
-    """Where in a text is something that without_hidden replaces."""
+    """Where without_hidden replaces something first; None if nowhere."""
     found = [match.start() for match in (_CONTROLS.search(text), _HIDDEN.search(text)) if match]
     return min(found, default=None)
 
@@ -96,7 +98,7 @@ def _folded(text: str) -> str:
 
 
 def _fold(line: str, run: list[str]) -> list[str]:
-    """A fold longer than what it folds is none; notes are not folded, so that no note speaks of a note."""
+    """Only if the fold is shorter than the lines. Notes are not folded, so that no note speaks of a note."""
     more = len(run) - 1
     if more < 2 or line.startswith(NOTE):
         return run
@@ -107,32 +109,33 @@ def _fold(line: str, run: list[str]) -> list[str]:
 def _redrawn(text: str) -> str:
     if not _CONTROL.search(text):
         return text
-    paper = _Paper()
+    sheet = _Sheet()
     for part in _NOTE_LINE.split(text):
         if part.startswith(NOTE):
-            paper.note(part)
+            sheet.note(part)
         else:
-            _redraw(paper, part.replace("\x1b8", "\x9bu").replace("\x1b[", "\x9b"))
-    return paper.text()
+            _redraw(sheet, part.replace("\x1b8", "\x9bu").replace("\x1b[", "\x9b"))
+    return sheet.text()
 
 
-def _redraw(paper: "_Paper", text: str) -> None:
+def _redraw(sheet: "_Sheet", text: str) -> None:
     steps = [*_STEP.split(text), "\r", "", ""]
     for plain, control, count, final in zip(steps[::4], steps[1::4], steps[2::4], steps[3::4], strict=True):
         if "\n" in plain:
-            paper.put(plain.split("\n"))
+            sheet.put(plain.split("\n"))
         elif plain:
-            paper.write(plain)
+            sheet.write(plain)
         if final:
-            _MOVES[final](paper, int(count or 0))
+            _MOVES[final](sheet, int(count or 0))
         elif control[0] == "\r":
-            paper.column = 0
+            sheet.column = 0
         else:
-            paper.back(len(control))
+            sheet.back(len(control))
 
 
-class _Paper:
-    """Lines and a cursor. It never holds more than was written: a move ends one column behind the text of its line."""
+class _Sheet:
+    """Lines and a cursor. A move ends at most one column behind the text of its line, so that no more is held
+    than was written."""
 
     __slots__ = ("column", "floor", "heads", "row", "rows")
 
@@ -151,7 +154,7 @@ class _Paper:
         return "\n".join(self.rows)
 
     def put(self, lines: list[str]) -> None:
-        if len(lines) > 3 * REACH_LINES:  # what is between is out of reach from both ends
+        if len(lines) > 3 * REACH_LINES:  # the lines between cannot be reached from either end
             self.put(lines[: REACH_LINES + 1])
             self.rows += [*lines[REACH_LINES + 1 : -REACH_LINES], ""]
             self.row, self.column = len(self.rows) - 1, 0
@@ -170,7 +173,7 @@ class _Paper:
             line = line.ljust(start)
         if start == len(line):
             line += text
-        else:  # blanks at the end are the same as nothing
+        else:
             line = (line[:start] + text + line[end:]).rstrip(" ")
         self.rows[self.row] = line
         if end > WIDTH:
@@ -240,17 +243,17 @@ class _Paper:
         del self.rows[self.row + 1 :]
 
 
-_MOVES: dict[str, Callable[[_Paper, int], None]] = {
-    "A": _Paper.up,
-    "B": _Paper.down,
-    "C": _Paper.forth,
-    "D": _Paper.back,
-    "E": _Paper.down_to_start,
-    "F": _Paper.up_to_start,
-    "G": _Paper.to_column,
-    "H": _Paper.fresh_line,
-    "J": _Paper.erase_below,
-    "K": _Paper.erase_line,
-    "f": _Paper.fresh_line,
-    "u": _Paper.fresh_line,
+_MOVES: dict[str, Callable[[_Sheet, int], None]] = {
+    "A": _Sheet.up,
+    "B": _Sheet.down,
+    "C": _Sheet.forth,
+    "D": _Sheet.back,
+    "E": _Sheet.down_to_start,
+    "F": _Sheet.up_to_start,
+    "G": _Sheet.to_column,
+    "H": _Sheet.fresh_line,
+    "J": _Sheet.erase_below,
+    "K": _Sheet.erase_line,
+    "f": _Sheet.fresh_line,
+    "u": _Sheet.fresh_line,
 }

@@ -26,7 +26,7 @@ Decoder = getincrementaldecoder("utf-8")
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What one stream printed in a window of the log, as text, and how much of it is not in the text."""
+    """What one stream printed in a window of the log, as text, and how much is missing from the text."""
 
     text: str
     left_out_bytes: int = 0
@@ -35,7 +35,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Window:
-    """From a cursor's offset to another, or to the end of the log."""
+    """A part of the log, between two offsets."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ def window(cursor: str | None, log_end: int) -> Window:
 
 
 def whole(log: LogReader, stream: int, view: Window, budget_bytes: int, more_to_come: bool) -> Excerpt:
-    """All of it if it fits into the budget, else its head and its tail with a note between."""
+    """All that a stream printed if it fits into the budget, else head and tail with a note between."""
     gaps = log.gaps(stream, view.start, view.end)
     dropped = sum(gap.count for gap in gaps)
     kept = log.kept(stream, view.start, view.end)
@@ -77,7 +77,7 @@ def whole(log: LogReader, stream: int, view: Window, budget_bytes: int, more_to_
 
 
 def tail(log: LogReader, stream: int, lines: int, budget_bytes: int, floor: int = 0) -> Excerpt:
-    """The last lines; where they do not fit into the budget, as much of their end as does."""
+    """The last lines; if they do not fit into the budget, as much of their end as fits."""
     pieces: list[Piece] = []
     size = newlines = 0
     for piece in log.backward(stream, floor, log.end):
@@ -103,20 +103,21 @@ def tail(log: LogReader, stream: int, lines: int, budget_bytes: int, floor: int 
 
 
 def _begun_character(log: LogReader, stream: int, offset: int) -> bytes:
-    """Bytes of a character that the answer up to this offset held back because its rest had not come."""
+    """The first bytes of a character, which the answer up to this offset held back: the rest had not come."""
     before = _joined(_down_to(log.backward(stream, 0, offset), 3))
     length = unfinished_bytes(before)
     return before[len(before) - length :]
 
 
 def _hold_back(parts: list[Part]) -> None:
-    """Leave a character whose rest has not come to the next answer."""
+    """Leave the bytes of an unfinished character to the next answer."""
     if parts and isinstance(parts[-1], bytes):
         parts[-1] = parts[-1][: len(parts[-1]) - unfinished_bytes(parts[-1])]
 
 
 def _merge(begun: bytes, pieces: list[Piece], notes: list[tuple[int, Part]]) -> list[Part]:
-    """Everything in the order of the log; bytes that follow each other are one part, so that no character is torn."""
+    """All parts in the order of the log. Bytes that follow each other are one part, so that no character is
+    torn."""
     placed: list[tuple[int, int, Part]] = [(at, 0, note) for at, note in notes]
     placed += [(piece.start, 1, piece.data) for piece in pieces]
     parts: list[Part] = [begun] if begun else []
@@ -217,7 +218,7 @@ def _label(piece: TimedPiece) -> str:
 def interleaved(log: LogReader, view: Window, budget_bytes: int) -> Excerpt:
     """Both streams in one order with their times; over the budget, head and tail with a note between."""
     room, here = budget_bytes, log.stretches(view.start, view.end)
-    while True:  # short lines are mostly label: show less of them, until label and all fit
+    while True:  # labels take room too: show less until text and labels fit
         excerpt = _interleaved(log, view, here, room)
         size = len(excerpt.text.encode())
         if size <= budget_bytes + NOTE_BYTES or room <= 2:
@@ -241,7 +242,7 @@ def _interleaved(log: LogReader, view: Window, here: list[tuple[int, int]], room
 
 
 def _offset_of(here: list[tuple[int, int]], number: int) -> int:
-    """Where the byte lies before which so many are here: what was dropped does not count."""
+    """The offset of a byte by its number among the bytes that were not dropped."""
     for left, right in here:
         if number < right - left:
             return left + number

@@ -1,7 +1,7 @@
-"""What is kept of the streams where segments were deleted, read as if it were a segment with holes.
+"""What is kept of the streams in a deleted segment, read as if it were a segment with holes.
 
-The files of the two streams lie across each other. Between two beginnings of files there is at most one of each
-stream, and what is missing there of a stream lies behind all that is kept of it.
+The files of the two streams overlap. Between the beginnings of two files there is at most one file of each
+stream, and the bytes that are missing there of a stream lie behind all that is kept of it.
 """
 
 from bisect import bisect_right
@@ -10,12 +10,14 @@ from itertools import pairwise
 
 from bgjob.home.log_format import HEADER, RUN, STDOUT, pieces_of
 
-NO_STREAM = 0  # of bytes that no run speaks of, or that are gone
-Part = tuple[int, int, int, memoryview]  # offset, stamp of its run, bytes of its stream before it, its bytes
+# The stream of bytes that no run names, or that are gone.
+NO_STREAM = 0
+# Offset, stamp of its run, bytes of its stream before it, its bytes.
+Part = tuple[int, int, int, memoryview]
 
 
 def stretches(files: Sequence[tuple[int, str]], end: int) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """(start, end, names of files), from (start, name) of files in their order."""
+    """(start, end, names of files), from (start, name) of the files in order."""
     newest: dict[str, str] = {}
     for (start, name), (right, _) in pairwise([*files, (end, "")]):
         newest[name.rpartition(".")[2]] = name
@@ -24,7 +26,8 @@ def stretches(files: Sequence[tuple[int, str]], end: int) -> Iterator[tuple[int,
 
 
 def parts_of(files: Iterable[tuple[int, bytes]], start: int, end: int) -> list[Part]:
-    """What the files, (stream, content) each, have between two offsets; nothing if they contradict each other."""
+    """What the files, each (stream, content), have between two offsets; empty if they contradict each
+    other."""
     found = [part for stream, data in files for part in _parts(stream, data) if start <= part[0] < end]
     found.sort(key=lambda part: part[0])
     ends = [offset + len(data) for offset, _, _, data in found]
@@ -44,7 +47,8 @@ def _parts(stream: int, data: bytes) -> Iterator[Part]:
 
 
 def index_of(parts: Sequence[Part], start: int, end: int) -> bytes:
-    """Header and runs, as a segment has them. The holes are runs of no stream, with the time of what is before them."""
+    """Header and runs, as a segment has them. A hole is a run of no stream, with the time of the run before
+    it."""
     if not parts:
         return bytes(HEADER.size)
     offset, stamp, before, _ = parts[0]
@@ -61,14 +65,14 @@ def index_of(parts: Sequence[Part], start: int, end: int) -> bytes:
 
 
 class Parts:
-    """The bytes of such a segment, by their offsets in the log."""
+    """The bytes of a segment with holes, by their offsets in the log."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
         self._offsets = [part[0] for part in parts]
 
     def read(self, start: int, end: int) -> bytes:
-        """Of one stretch without a hole."""
+        """The bytes of a stretch without a hole."""
         first = max(0, bisect_right(self._offsets, start) - 1)
         last = bisect_right(self._offsets, end - 1)
         return b"".join(

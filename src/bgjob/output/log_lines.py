@@ -1,11 +1,12 @@
 """A job's log as whole lines of a stream, forward or backward, in flat memory.
 
-A line is a line of one stream: what the other stream printed in its middle does not cut it, nor does the end of
-a segment; bytes that were dropped do. The log is walked through in cells. What a cell has of a stream is mostly
-whole lines, which come at once; the line that a cell border cuts waits for its rest.
+A line is a line of one stream: output of the other stream does not cut it, nor does the end of a segment;
+dropped bytes do. The log is read in cells. A cell has mostly whole lines of a stream, which are given at
+once; a line that the border of a cell cuts waits for its rest.
 
-Read, not mapped: it is as fast, and a file that is truncated under us (a full disk) is a short read and not a
-SIGBUS for the whole server. Of a segment that is deleted under us we read what is kept of it, and go on behind it.
+The log is read, not mapped: that is as fast, and a file that is truncated meanwhile (a full disk) is a short
+read, not a SIGBUS for the whole server. If a segment is deleted meanwhile, we read what is kept of it, and go
+on behind it.
 """
 
 import sys
@@ -18,9 +19,10 @@ from bgjob.output.log_kept import Parts
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated, Segment, Whole
 
-# cells grow, so that a near match is near, and so that a search which is slow is soon asked whether it may go on
+# Cells grow: a near match is found fast, and a slow search soon checks its deadline.
 CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18
-LINE_MAX_BYTES = 1 << 18  # what has no newline for so long comes in parts
+# A longer line is given in parts.
+LINE_MAX_BYTES = 1 << 18
 
 
 # -- the log, cell by cell ------------------------------------------------------------------------------
@@ -65,7 +67,8 @@ class Text:
 
     def __init__(self, data: bytes, places: list[tuple[int, int, int]], end: int) -> None:
         self.data, self.end = data, end
-        self._places = places  # (position in data, offset in the log, time in µs)
+        # (position in data, offset in the log, time in µs).
+        self._places = places
 
     def place(self, position: int) -> tuple[int, int]:
         """(offset in the log, time in µs)"""
@@ -77,7 +80,7 @@ class Text:
         return self.end if position == len(self.data) else self.place(position - 1)[0] + 1
 
     def part(self, start: int, end: int) -> "Text | None":
-        """Some of it, as one line or part of a line: only its ends are placed."""
+        """A part of it, as one line or part of a line: only its ends have places."""
         if start >= end:
             return None
         return Text(self.data[start:end], [(0, *self.place(start))], self.end_of(end))
@@ -87,7 +90,7 @@ class Text:
 
 
 class Cell:
-    """Some bytes of a segment; `jump` where the cell before it does not lie beside it."""
+    """Some bytes of a segment; `jump` if the cell before it does not lie beside it."""
 
     def __init__(
         self, source: Whole | Parts, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None
@@ -100,7 +103,7 @@ class Cell:
         return bool(self._runs.segment.kept)
 
     def text(self, stream: int) -> Text | None:
-        """What the stream printed here. Read only if it is asked for and there is something."""
+        """What the stream printed here. The file is read only if there is something."""
         spans = [span for span in self._runs.within(self.start, self.end) if span[2] == stream]
         if not spans:
             return None
@@ -120,7 +123,7 @@ class Cell:
 
 
 def _text(data: bytes, start: int, spans: list[tuple[int, int, int, int]]) -> Text:
-    """What the spans have of the data, which lies in the log at `start`."""
+    """The parts of the data that the spans name; the data begins at offset `start`."""
     if sum(right - left for left, right, _, _ in spans) < len(data):
         view = memoryview(data)
         data = b"".join([view[left - start : right - start] for left, right, _, _ in spans])
@@ -143,7 +146,7 @@ def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[
         left, right = max(start, runs.segment.start), min(end, runs.segment.end)
         jump = _jump(runs, last, newest_first)
         while left < right:
-            # one with holes is small, however far it goes
+            # A segment with holes is small, however far its offsets go.
             width = right - left if runs.segment.kept else size
             first = max(left, right - width) if newest_first else left
             yield Cell(source, runs, first, min(right, first + width), jump)
@@ -164,7 +167,8 @@ def _opened(
 
 
 def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:
-    """(older, newer) where two segments do not lie side by side; what one with holes lacks, it lacks at its end."""
+    """(older, newer) if two segments do not lie side by side. A segment with holes misses bytes at its
+    end."""
     if last is None:
         return None
     older, newer = (runs, last) if newest_first else (last, runs)
@@ -175,7 +179,7 @@ def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _
 def window_of(
     log: LogReader, start: int, end: int, after_us: int | None, before_us: int | None
 ) -> tuple[int, int]:
-    """From the first byte that is not too old to the last one that is not too new, by whatever the clock did."""
+    """From the first byte that is not too old to the last that is not too new, also if the clock was set."""
     if after_us is not None:
         spans = (
             span
@@ -225,7 +229,7 @@ class Forward:
         self.unfinished = text.part(last, len(text.data))
 
     def flush(self) -> Iterator[Lines]:
-        """No more is to come: what waits is a line."""
+        """No more will come: the unfinished line is a line."""
         line, self.unfinished = self.unfinished, None
         if line:
             yield Lines(line, 0, len(line.data))

@@ -1,7 +1,7 @@
 """Reads a job's log, while it is written or after. What a read costs is what its answer costs.
 
-Positions are absolute offsets (see log_format); a reader takes nothing from the writer or from other readers,
-and a segment that is deleted under it is a gap like any other.
+Positions are absolute offsets (see log_format). A reader does not disturb the writer or other readers; a
+segment that is deleted meanwhile is a gap like any other.
 """
 
 import os
@@ -53,7 +53,7 @@ class LogReader:
     """The log as it is at this moment: what is written later is not in it."""
 
     def __init__(self, directory: str, printed: tuple[int, int] = (0, 0)) -> None:
-        """`printed`: bytes of stdout and of stderr, where more is known than the log has (a full disk, at the end)."""
+        """`printed`: bytes of stdout and of stderr, by the outcome; on a full disk the log has fewer."""
         self._directory = directory
         self._segments, newest = segments_in(directory)
         self._indexes: dict[Segment, bytes] = {}
@@ -73,7 +73,7 @@ class LogReader:
         for segment in reversed(self.segments(start, end)):
             yield from self._pieces(segment, stream, start, end, newest_first=True)
             if self._is_known(segment) and not self._printed_before(segment, stream):
-                return  # nothing of it further back
+                return  # the stream begins here
 
     def interleaved(self, start: int, end: int) -> Iterator[TimedPiece]:
         """What both streams printed between two offsets, in the order of the log."""
@@ -112,14 +112,15 @@ class LogReader:
                 if found and found[-1].end == gap.start:
                     gap = Gap(found[-1].start, gap.end, found.pop().count + gap.count)
                 found.append(gap)
-        if stream == STDOUT:  # bytes that nobody can tell whose they are are told once
+        if stream == STDOUT:  # bytes of an unknown stream are counted once
             found += [Gap(left, right, right - left) for left, right in self._unlabelled(start, end)]
         return [gap for gap in found if gap.count > 0]
 
     def _gap_between(self, left: Segment, right: Segment, stream: int, start: int, end: int) -> Gap:
-        """From the last byte of a stream in a segment to the next segment; of no bytes if nothing is missing."""
+        """From the last byte of a stream in a segment to the next segment; its count is 0 if nothing is
+        missing."""
         begin = self._end_of(stream, left)
-        first, last = max(begin, start), min(right.start, end)  # what lies before `start` is not missed
+        first, last = max(begin, start), min(right.start, end)  # bytes before `start` are not missing
         if first >= last:
             return Gap(begin, right.start, 0)
         count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
@@ -129,7 +130,7 @@ class LogReader:
         return Gap(begin, right.start, min(count, most))
 
     def _end_of(self, stream: int, segment: Segment) -> int:
-        """Where the stream's part of a segment ends: of a whole one that is its end."""
+        """Where the stream's part of a segment ends: the end of the segment, if it is whole."""
         if not segment.kept:
             return segment.end
         spans = self._spans(segment, stream, segment.start, segment.end)
@@ -148,12 +149,12 @@ class LogReader:
         )
 
     def segments(self, start: int, end: int) -> list[Segment]:
-        """Those that have bytes between two offsets, oldest first."""
+        """The segments that have bytes between two offsets, oldest first."""
         return [segment for segment in self._segments if segment.end > start and segment.start < end]
 
     @contextmanager
     def opened(self, segment: Segment) -> Iterator[tuple[Whole | Parts, bytes]]:
-        """(its bytes, its header and runs); Rotated if it is gone."""
+        """(bytes of the segment, header and runs); Rotated if it is gone."""
         if segment.kept:
             yield Parts(self._parts(segment)), self._index(segment)
             return
@@ -161,7 +162,7 @@ class LogReader:
             yield Whole(fd, segment.start), self._index(segment)
 
     def look_again(self, gone: Segment) -> list[Segment]:
-        """What is kept of a segment that has been deleted; from now on it is in its place."""
+        """What is kept of a deleted segment, which it replaces in this reader."""
         now = LogReader(self._directory).segments(gone.start, gone.end)
         left = [
             replace(it, start=max(it.start, gone.start), end=min(it.end, gone.end)) for it in now if it.kept
@@ -171,7 +172,7 @@ class LogReader:
         return left
 
     def _is_known(self, segment: Segment) -> bool:
-        """False of kept files that have nothing we can read."""
+        """False for kept files without a readable piece."""
         return not segment.kept or len(self._index(segment)) > HEADER.size
 
     def _kept_in(self, segment: Segment, stream: int, start: int, end: int) -> int:
@@ -203,7 +204,8 @@ class LogReader:
         )
 
     def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
-        """(start, end, stream, µs since the epoch): all of the segment as it was when we looked, in order."""
+        """(start, end, stream, µs since the epoch) of each run, up to the end that the segment had when it
+        was listed."""
         left, label = segment.start, 0
         for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
             offset = min(offset, segment.end)
@@ -214,7 +216,7 @@ class LogReader:
             yield left, segment.end, _stream(label), label >> 8
 
     def _index(self, segment: Segment) -> bytes:
-        """The segment's runs; a torn last one is none."""
+        """Header and runs of a segment, without a torn last run."""
         if segment not in self._indexes:
             self._indexes[segment] = self._read_index(segment)
         return self._indexes[segment]
@@ -223,22 +225,24 @@ class LogReader:
         if segment.kept:
             return index_of(self._parts(segment), segment.start, segment.end)
         data = self._read_runs(segment)
-        zeros = data.find(bytes(RUN.size), HEADER.size)  # of a power cut: no time is zero
+        zeros = data.find(bytes(RUN.size), HEADER.size)  # left by a power cut: no time is zero
         data = data[: len(data) - len(data) % RUN.size if zeros < 0 else zeros]
         return data if _is_index(data, segment) else bytes(HEADER.size)
 
     def _read_runs(self, segment: Segment) -> bytes:
-        """Nothing, where there is none or something else in its place: then nobody knows whose its bytes are."""
+        """Empty if there is no such file, or something else in its place: then the streams of its bytes are
+        unknown."""
         path = self._path(segment)
         try:
             return content(path + RUNS_SUFFIX)
         except Rotated:
             if not os.path.lexists(path):
                 raise
-        return b""  # a writer deletes the data first: this name was lost in a power cut, or is not ours
+        # Not deleted by a writer, which deletes the data first: lost in a power cut, or not ours.
+        return b""
 
     def _parts(self, segment: Segment) -> list[Part]:
-        if self._last_parts[0] != segment:  # they are asked for twice: for its runs, then for its bytes
+        if self._last_parts[0] != segment:  # kept, as they are needed twice: for runs, then for bytes
             files = [(STREAMS[name[-7:]], content(f"{self._directory}/{name}")) for name in segment.kept]
             self._last_parts = segment, parts_of(files, segment.start, segment.end)
         return self._last_parts[1]
@@ -248,7 +252,7 @@ class LogReader:
 
 
 def _is_index(data: bytes, segment: Segment) -> bool:
-    """Its runs lie in the segment, one after the other."""
+    """Whether the runs lie in the segment, one after the other."""
     numbers = array("Q", data)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -257,7 +261,7 @@ def _is_index(data: bytes, segment: Segment) -> bool:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that are not empty; neighbours are one."""
+    """The spans that are not empty; neighbours are joined."""
     found: list[tuple[int, int]] = []
     for left, right in spans:
         if left < right:
@@ -276,7 +280,7 @@ def _stream(label: int) -> int:
 
 
 def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:
-    """Into pieces that memory does not notice."""
+    """Into pieces that need little memory."""
     begins = range(left, right, PIECE_BYTES)
     for begin in reversed(begins) if newest_first else begins:
         yield begin, min(begin + PIECE_BYTES, right)

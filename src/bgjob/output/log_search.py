@@ -1,4 +1,4 @@
-"""Finds lines in a job's log. What it costs is what it reads: 1 GB in a second or two, in flat memory."""
+"""Finds lines in a job's log: 1 GB in a second or two, in flat memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,8 @@ from bgjob.output.log_lines import Backward, Cell, Forward, Lines, Text, cells, 
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import stray_bytes, unfinished_bytes
 
-SHOWN_BYTES = 500  # of a line
+# Of a line.
+SHOWN_BYTES = 500
 
 
 @dataclass(frozen=True)
@@ -20,30 +21,30 @@ class Match:
     """A line that matches."""
 
     offset: int
-    """Of its first byte in the log."""
+    """Offset of its first byte in the log."""
     end: int
-    """Behind its last byte: offset and end make a cursor that reads it whole."""
+    """Offset behind its last byte. Offset and end make a cursor that reads the whole line."""
     stream: int
     time_us: int
-    """When its first byte came: microseconds since the epoch."""
+    """When its first byte came, in microseconds since the epoch."""
     line: bytes
-    """Without the newline; of a long one the part around the match."""
+    """Without the newline; of a long line the part around the match."""
     cut: bool
-    """It is longer than `line`."""
+    """The line is longer than `line`."""
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
-    """The lines around it, of the same stream; of long ones the beginning."""
+    """The lines around it, of the same stream; of a long line the beginning."""
 
 
 @dataclass(frozen=True)
 class Result:
     matches: list[Match]
     count: int | None
-    """Of all lines that match, not only of these; None if it was not asked for."""
+    """Of all lines that match; None if the caller did not ask."""
     more: bool
-    """There are lines that match and are not in `matches`."""
+    """More lines match than are in `matches`."""
     complete: bool
-    """False: there was no time to look at everything."""
+    """False: there was no time to search everything."""
 
 
 def search(
@@ -61,32 +62,35 @@ def search(
     context_lines: int = 0,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """The first or last `limit` lines that match, ordered by where they begin. Offsets and times are a window:
-    what lies outside is not there, a line that goes over its edge is cut. Without `count` it ends when the
-    limit is reached. Context lines are of the same stream, within the same window."""
+    """The first or last `limit` lines that match, ordered by where they begin.
+
+    Offsets and times are a window: a line that crosses its edge is cut. Without `count` the search ends when
+    the limit is reached. Context lines are of the same stream and in the same window.
+    """
     window = window_of(log, since, log.end if until is None else until, after_us, before_us)
-    hunt = _Hunt(pattern, limit, newest_first, count)
-    complete = hunt.through(cells(log, *window, newest_first), streams, out_of_time)
-    matches = hunt.best[:limit]
+    found = _Search(pattern, limit, newest_first, count)
+    complete = found.through(cells(log, *window, newest_first), streams, out_of_time)
+    matches = found.best[:limit]
     if context_lines:
         matches = [_with_context(log, match, context_lines, window) for match in matches]
-    return Result(matches, hunt.count if count else None, hunt.count > len(matches), complete)
+    return Result(matches, found.count if count else None, found.count > len(matches), complete)
 
 
-# -- the hunt -------------------------------------------------------------------------------------------
+# -- searching ------------------------------------------------------------------------------------------
 
 
-class _Hunt:
-    """Counts what matches and keeps the best: the first or the last ones."""
+class _Search:
+    """Counts the lines that match, and keeps the best: the first or the last."""
 
     def __init__(self, pattern: Pattern, limit: int, newest_first: bool, count_all: bool) -> None:
         self.best: list[Match] = []
         self.count = 0
         self._pattern, self._newest_first, self._count_all = pattern, newest_first, count_all
-        self._most = limit if count_all else limit + 1  # one more tells that there are more
+        # One more than the limit tells that there are more.
+        self._most = limit if count_all else limit + 1
 
     def through(self, cells: Iterable[Cell], streams: Sequence[int], out_of_time: Callable[[], bool]) -> bool:
-        """False if it had to end before its time."""
+        """False if it ran out of time."""
         joiners = {stream: Backward() if self._newest_first else Forward() for stream in streams}
         for cell in cells:
             if out_of_time():
@@ -104,7 +108,7 @@ class _Hunt:
         return True
 
     def _needs(self, joiner: Forward) -> bool:
-        """Whether what is still to come of a stream is to be counted, or can be among the best."""
+        """Whether later lines of a stream have to be counted, or can be among the best."""
         if self._count_all or len(self.best) < self._most:
             return True
         waiting = joiner.unfinished
@@ -146,12 +150,14 @@ class _Hunt:
             self.best = best[: self._most]
 
 
-Found = tuple[int, int, int, int]  # positions: of a line, behind it and its newline, of the match, behind it
+# Positions: of a line, behind its newline, of the match, behind the match.
+Found = tuple[int, int, int, int]
 
 
 def _matches(pattern: Pattern, lines: Lines) -> Iterator[Found]:
     data, at, end = lines.text.data, lines.start, lines.end
-    last = end - data.endswith(b"\n", at, end)  # behind the last newline there is no line
+    # No line begins after the last newline.
+    last = end - data.endswith(b"\n", at, end)
     while at < end:
         span = pattern.find(data, at, last)
         if span is None:
@@ -175,7 +181,7 @@ def shown(text: Text, found: Found, stream: int, most: int = SHOWN_BYTES) -> Mat
 
 
 def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES) -> bytes:
-    """The line data[start:last], shown from `left` on: as much as may be, in whole characters."""
+    """The line data[start:last], shown from `left` on: at most `most` bytes, in whole characters."""
     part = data[left : min(last, left + most)]
     if left > start:
         part = part[stray_bytes(part) :]
@@ -185,8 +191,8 @@ def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES)
 
 
 def _with_context(log: LogReader, match: Match, lines: int, window: tuple[int, int]) -> Match:
-    """The walks begin with a byte of the line itself: then they see a gap that lies beside it. If the line has gone
-    meanwhile, they find nothing."""
+    """Read from a byte of the line itself, so that a gap beside the line is seen. Empty if the line was
+    deleted meanwhile."""
     around = partial(_nearest, log, match.stream, lines + 1)
     before = around(window[0], match.offset + 1, newest_first=True)[1:]
     after = around(match.end - 1, window[1], newest_first=False)[1:]
@@ -194,7 +200,7 @@ def _with_context(log: LogReader, match: Match, lines: int, window: tuple[int, i
 
 
 def _nearest(log: LogReader, stream: int, most: int, start: int, end: int, newest_first: bool) -> list[bytes]:
-    """Lines of a stream, until there are enough of them or bytes are gone."""
+    """Lines of a stream, until there are enough or bytes are missing."""
     found: list[bytes] = []
     joiner = Backward() if newest_first else Forward()
     for cell in cells(log, start, end, newest_first):

@@ -29,7 +29,7 @@ class Segment:
     start: int
     end: int
     kept: tuple[str, ...] = ()
-    """Names of the files that have what is left of it; none if it is whole."""
+    """Names of the files that keep parts of a deleted segment; empty if the segment is whole."""
 
 
 class Whole:
@@ -43,11 +43,11 @@ class Whole:
 
 
 class Rotated(Exception):
-    """A segment was deleted while it was read: take a new look at the log."""
+    """A segment was deleted while it was read: open the log again."""
 
 
 def content(path: str) -> bytes:
-    """Of a file that is not too large; nothing of what is none."""
+    """Of a plain file that is not too large; else empty."""
     with opened(path) as fd:
         info = os.fstat(fd)
         is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= FILE_MAX_BYTES
@@ -69,7 +69,7 @@ def opened(path: str) -> Iterator[int]:
 
 
 def segments_in(directory: str) -> tuple[list[Segment], float]:
-    """Oldest first; and when the newest byte came."""
+    """The segments, oldest first; and when the newest byte came."""
     sizes = [(start, _size(entry)) for start, suffix, entry in _files(directory) if not suffix]
     found = [Segment(start, start + size) for start, size in sizes if size is not None]
     found.sort(key=lambda segment: segment.start)
@@ -96,9 +96,9 @@ def _files(directory: str) -> list[tuple[int, str | None, os.DirEntry[str]]]:
 
 
 def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
-    """A kept stream counts only where no segment is: one that is there is copied just now.
+    """Kept streams count only in gaps: a segment that is still there is just being copied.
 
-    Looked for after the segments: of one that was deleted while we looked for those, the copy is there by now.
+    They are listed after the segments: of a segment that was deleted meanwhile, the copy is complete by now.
     """
     if all(left.end == right.start for left, right in pairwise(whole)):
         return whole
@@ -113,7 +113,8 @@ def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
 
 
 def _grown(directory: str, segment: Segment, next_one: Segment) -> Segment:
-    """It may have grown after we saw its size and before we saw the next one begin: then there is no gap."""
+    """A segment may have grown after its size was read and before the next one was listed: then there is no
+    gap."""
     if segment.end == next_one.start:
         return segment
     try:
@@ -134,7 +135,7 @@ def _mtime(directory: str, segments: list[Segment]) -> float:
 
 
 def _size(entry: os.DirEntry[str]) -> int | None:
-    """None: it was deleted since it was listed, and what is kept of it is elsewhere."""
+    """None if the file was deleted since it was listed: kept parts are in other files."""
     try:
         return entry.stat().st_size
     except FileNotFoundError:

@@ -1,7 +1,9 @@
-"""Watches a job's log for patterns: which lines match, of all that was printed since the last look.
+"""Matches a job's log against the patterns of its watches: which lines match, of those printed since the last
+look.
 
-One pass for all patterns: what none of them matches costs what one pattern costs. A pattern that matches line after
-line is told a few times a second, and how many lines were not told; it takes nothing from the others.
+All patterns are matched in one pass: lines that match none cost as much as with one pattern. A pattern that
+matches line after line makes a few events a second, which say how many lines were left out; other patterns
+are not affected.
 """
 
 import contextlib
@@ -24,7 +26,7 @@ STREAM_WORDS = {STDOUT: "stdout", STDERR: "stderr"}
 
 
 class Watch:
-    """One pattern, and how many of its lines may be told now."""
+    """One pattern, and how many events it may make now."""
 
     def __init__(self, text: str) -> None:
         self.text, self.pattern = text, compile_pattern(text)
@@ -38,7 +40,7 @@ class Watch:
         return self._allowance >= 1.0
 
     def told(self, **details: object) -> Event:
-        """With the lines before it that were not."""
+        """An event, with the number of lines that were left out before it."""
         self._allowance -= 1.0
         event = {"kind": "matched", "pattern": self.text, **details}
         if self.suppressed:
@@ -47,14 +49,14 @@ class Watch:
 
 
 def _watches(patterns: Sequence[str]) -> Iterator[Watch]:
-    """Without those of a record that somebody else wrote: ours were tried before the job was made."""
+    """Without invalid patterns: a record may be foreign, ours were checked before the job was made."""
     for text in patterns:
         with contextlib.suppress(InvalidArgument):
             yield Watch(text)
 
 
 class LogWatch:
-    """All patterns of one job. What it has seen is in `state`: another one goes on from there."""
+    """All watches of one job. `state` says how far it has looked: another LogWatch goes on from there."""
 
     def __init__(self, patterns: Sequence[str], state: Mapping[str, Any]) -> None:
         self._watches = list(_watches(patterns))
@@ -81,7 +83,7 @@ class LogWatch:
     # -- looking ------------------------------------------------------------------------------------
 
     def scan(self, log: LogReader, out_of_time: Callable[[], bool]) -> Iterator[Event]:
-        """What there is to tell of what came since the last time; `is_behind` if there was no time for all of it."""
+        """Events of what came since the last scan; `is_behind` if there was no time for all of it."""
         self.is_behind = True
         for cell in cells(log, self._at, log.end, newest_first=False):
             before = {stream: _gone(log, stream, self._at, cell.start) for stream in self._lines}
@@ -93,7 +95,7 @@ class LogWatch:
                 if text := cell.text(stream):
                     for block in self._lines[stream].lines(text):
                         yield from self._matches(block, stream)
-                # what is gone there lies behind what is left
+                # In a cell with holes the missing bytes lie behind the kept ones.
                 yield from self._flush_if(inside[stream], stream)
             self._at = cell.end
             if out_of_time():
@@ -103,14 +105,14 @@ class LogWatch:
         self.is_behind = False
 
     def look_at_unfinished(self) -> Iterator[Event]:
-        """The lines that have no end yet, when nothing comes any more: a prompt is one."""
+        """Match unfinished lines, after a pause of the output: a prompt is such a line."""
         for stream, lines in self._lines.items():
             if lines.unfinished:
                 data = lines.unfinished.data
                 yield from self._matches(Lines(lines.unfinished, 0, len(data)), stream, is_early=True)
 
     def tell_what_was_not(self, *, is_over: bool = False) -> Iterator[Event]:
-        """Lines that matched and were not told, bytes that were gone before they were read."""
+        """Events of matches that were left out, and of bytes that were deleted before they were read."""
         for watch in self._watches:
             if watch.suppressed and (is_over or watch.may_tell()):
                 yield watch.told()
@@ -120,7 +122,7 @@ class LogWatch:
             self._missed, self._missed_at = 0, now
 
     def finish(self) -> Iterator[Event]:
-        """Nothing more will come."""
+        """The last events: nothing more will come."""
         yield from self._flush()
         yield from self.tell_what_was_not(is_over=True)
 
@@ -130,7 +132,8 @@ class LogWatch:
         self._at = until
 
     def _flush_if(self, missed: int, stream: int) -> Iterator[Event]:
-        """Where bytes of a stream are gone, its line ends; what the other has lost does not cut it."""
+        """If bytes of a stream are missing, its line ends there; missing bytes of the other stream do not cut
+        it."""
         if missed:
             self._missed += missed
             yield from self._flush_one(stream)
@@ -166,7 +169,7 @@ class LogWatch:
                     watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
 
     def _first(self, active: list[Watch], data: bytes, at: int, last: int) -> tuple[int, int] | None:
-        """Where the first match of any of them is."""
+        """Where any of the patterns matches first."""
         texts = tuple(watch.text for watch in active)
         if texts not in self._together:
             self._together[texts] = compile_any(texts)
@@ -177,7 +180,7 @@ class LogWatch:
     def _told(
         self, watch: Watch, lines: Lines, line: tuple[int, int], stream: int, is_early: bool
     ) -> Iterator[Event]:
-        """The event of this pattern in this line, if it matches and was not told before."""
+        """The event of this pattern in this line, if it matches and has no event yet."""
         text, (start, end) = lines.text, line
         span = watch.pattern.find(text.data, start, end - text.data.endswith(b"\n", start, end))
         if span is None:

@@ -1,4 +1,4 @@
-"""From bytes to text, at the last step: what of a job's output an answer shows, and what it says of the rest."""
+"""From bytes to text, at the last step: the output that an answer shows, and its notes about the rest."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from bgjob.output.cleaner import clean
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Bytes the log has and this answer does not."""
+    """Bytes that the log has and this answer does not."""
 
     count: int
     cursor: str
@@ -15,7 +15,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Bytes the log no longer has."""
+    """Bytes that the log no longer has."""
 
     count: int
 
@@ -24,7 +24,7 @@ Part = bytes | LeftOut | Dropped
 
 
 def render(parts: list[Part]) -> str:
-    """One text; each note stands on a line of its own, at the place it speaks of."""
+    """One text, with each note on a line of its own at its place."""
     text = ""
     for part in parts:
         if isinstance(part, bytes):
@@ -61,7 +61,8 @@ def stray_bytes(data: bytes) -> int:
 
 
 def head_cut(data: bytes) -> int:
-    """How much of a head to show: whole lines where there are any in its second half, else whole characters."""
+    """How much of a head to show: whole lines where there are any in its second half, else whole
+    characters."""
     line = data.rfind(b"\n", len(data) // 2) + 1
     return line or len(data) - unfinished_bytes(data)
 

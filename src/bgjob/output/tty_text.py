@@ -1,4 +1,4 @@
-r"""Text of jobs for a person's terminal: all of it can be seen, and nothing of it steers the terminal.
+r"""Text of jobs for a person's terminal: all of it is visible, and none of it controls the terminal.
 
     letters, blanks, \n \t \r     as they are
     colours (SGR)                 as they are, but not those that hide text; taken back at the end
@@ -7,8 +7,8 @@ r"""Text of jobs for a person's terminal: all of it can be seen, and nothing of 
     bidi, zero-width, tags        \u202e
     emoji                         keep the joiners and selectors that make them
 
-An escape sequence is not interpreted, so none can be hidden from us by its form: its ESC is shown, and its rest is
-text. What may go on in the next bytes (a character, a colour, an emoji) is held back until they have come.
+Escape sequences are not interpreted, so that none can be missed because of its form: the ESC is shown, and
+the rest is text. A character, colour or emoji that may go on in the next bytes is held back until they come.
 """
 
 import codecs
@@ -20,10 +20,10 @@ from bgjob.output.cleaner import EMOJI, KEYCAP, UNSEEN
 RESET = "\x1b[0m"
 ELLIPSIS = "…"
 
-# A bounded length: whoever prints half a colour does not make us hold back more than this.
+# Bounded: of half a colour, no more than this is held back.
 _PARAMETERS = r"\[[0-9;:]{0,64}+"
 _MOST_HELD = 70
-# It begins with a set and then looks back at what it was: re finds a set fast, alternatives slowly.
+# It begins with a set, and looks back at what it matched: re finds a set fast, and alternatives slowly.
 _SUSPECT = re.compile(
     rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{UNSEEN}]"
     rf"(?:(?<=\x1b)(?P<colour>{_PARAMETERS}m)"
@@ -79,7 +79,7 @@ class TtyText:
 
 
 def one_line(text: str) -> str:
-    """The same for a line of a table or a message: no colours, and nothing that would begin another line."""
+    """For a line of a table or a message: no colours, and nothing that begins another line."""
     return _SUSPECT.sub(_without_colour, text).translate(_BREAKS)
 
 
@@ -106,7 +106,7 @@ _BREAKS = {ord(letter): visible(letter) for letter in "\t\n\r"}
 
 
 def width(text: str) -> int:
-    """How many columns it takes on a terminal: never fewer than any draws it in, so that nothing wraps."""
+    """How many columns the text takes, on the terminal that draws it widest: so nothing wraps."""
     return sum(map(_columns, text))
 
 
@@ -120,7 +120,7 @@ def _columns(letter: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """As much of it as fits, with an ellipsis where that is not all."""
+    """As much of the text as fits, with an ellipsis if that is not all."""
     if width(text) <= columns:
         return text
     end, taken = 0, 1  # the ellipsis

@@ -1,10 +1,11 @@
-"""Hands events to commands: MCP_BG_ON_EVENT, as it was set where the job was started.
+"""Runs a command for each event: MCP_BG_ON_EVENT, as it was set when the job was started.
 
-One command at a time, for each event in its order; how far it has come is kept in the home, so that a killed courier
-goes on where it was. One that fails is not tried again, one that hangs is killed: the next event waits for it.
+One command at a time, in the order of the events. The position is kept in the home, so that a killed watcher
+goes on from there. A command that fails is not run again; a command that hangs is killed, because the next
+event waits for it.
 
-A command runs with the environment that was kept for it where its job was started (see lookout), never with ours,
-which is of whoever started us.
+A command has the environment that was kept when its job was started (see watch_registry), never that of the
+watcher, which is its starter's.
 """
 
 import contextlib
@@ -27,44 +28,44 @@ from bgjob.store.store import Store
 from bgjob.system import processes
 from bgjob.system.inotify import LOOK_EVERY_S
 
-POSITION, COMPLAINT = "on_event.json", "on_event.err"
+POSITION, FAILURE = "on_event.json", "on_event.err"
 TIMEOUT_S = 10.0
-COMPLAINT_BYTES = 4000
+FAILURE_BYTES = 4000
 
 
 class HookRunner:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._place = self._saved = self._known_place()
-        self._errand: HookRun | None = None
+        self._run: HookRun | None = None
 
     @property
     def descriptors(self) -> list[int]:
-        """Readable when something has to be done."""
-        return [self._errand.end] if self._errand and self._errand.end >= 0 else []
+        """Readable when the command has ended."""
+        return [self._run.end] if self._run and self._run.end >= 0 else []
 
     def seconds_left(self) -> float:
-        if self._errand is None:
+        if self._run is None:
             return float("inf")
-        left_s = max(0.0, self._errand.deadline - time.monotonic())
-        return left_s if self._errand.end >= 0 else min(left_s, LOOK_EVERY_S)
+        left_s = max(0.0, self._run.deadline - time.monotonic())
+        return left_s if self._run.end >= 0 else min(left_s, LOOK_EVERY_S)
 
     def turn(self) -> bool:
-        """Do what can be done now, without waiting. True: there is nothing left to do."""
-        while self._errand is None or self._errand.is_done():
-            if self._errand is not None:
-                last_words = self._errand.last_words()
-                if self._errand.failure:
-                    self._complain(self._errand.command, self._errand.failure, last_words)
-                self._errand = None
+        """Do what can be done now, without waiting. True: all events were handed over."""
+        while self._run is None or self._run.is_done():
+            if self._run is not None:
+                stderr_end = self._run.stderr_end()
+                if self._run.failure:
+                    self._note_failure(self._run.command, self._run.failure, stderr_end)
+                self._run = None
             self._save()
-            if not self._set_out():
+            if not self._start_next():
                 self._save()
                 return True
         return False
 
-    def _set_out(self) -> bool:
-        """With the next event that has a command."""
+    def _start_next(self) -> bool:
+        """Start the command of the next event that has one."""
         for event, behind in event_reader.read(self._store.events, self._place):
             self._place = behind
             if (spec := self._spec(event)) and spec.on_event and self._begin(spec.on_event, spec, event):
@@ -73,12 +74,9 @@ class HookRunner:
 
     def _begin(self, command: str, spec: Spec, event: Event) -> bool:
         try:
-            self._errand = HookRun(command, self._environment(event, spec), event)
-        except (
-            OSError,
-            ValueError,
-        ) as why:  # nor is one tried again that cannot be started: the others wait for it
-            self._complain(command, f"could not be started ({why})")
+            self._run = HookRun(command, self._environment(event, spec), event)
+        except (OSError, ValueError) as why:  # not tried again: the next events wait
+            self._note_failure(command, f"could not be started ({why})")
             return False
         return True
 
@@ -111,21 +109,21 @@ class HookRunner:
         return Cursor(0, 0)
 
     def _save(self) -> None:
-        """Behind the last event whose command has ended."""
+        """Keep the place behind the last event whose command has ended."""
         if self._place != self._saved:
             with contextlib.suppress(OSError):
                 jobdir.write_record(f"{self._store.home}/{POSITION}", {"cursor": str(self._place)})
             self._saved = self._place
 
-    def _complain(self, command: str, failure: str, last_words: bytes = b"") -> None:
-        """The last one that failed can be looked at: nobody reads its output otherwise."""
+    def _note_failure(self, command: str, failure: str, stderr_end: bytes = b"") -> None:
+        """Keep the output of the last command that failed: it is shown nowhere else."""
         text = f"{time.strftime('%F %T %z')}: {failure}: {command}\n".encode(errors="replace")
         with contextlib.suppress(OSError):
-            jobdir.write_whole(f"{self._store.home}/{COMPLAINT}", text + last_words)
+            jobdir.write_whole(f"{self._store.home}/{FAILURE}", text + stderr_end)
 
 
 class HookRun:
-    """One command, with one event."""
+    """One run of a command, for one event."""
 
     def __init__(self, command: str, environment: dict[str, str], event: Event) -> None:
         self.command, self.failure = command, ""
@@ -146,7 +144,7 @@ class HookRun:
         self.end = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
 
     def is_done(self) -> bool:
-        """It has ended; or its time is up, and then it is ended with all of its group."""
+        """Whether the command has ended. If its time is up, its whole process group is killed."""
         if self._process.poll() is None and time.monotonic() < self.deadline:
             return False
         if self._process.returncode is None:
@@ -160,15 +158,15 @@ class HookRun:
             os.close(self.end)
         return True
 
-    def last_words(self) -> bytes:
+    def stderr_end(self) -> bytes:
         with self._stderr as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - COMPLAINT_BYTES))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - FAILURE_BYTES))
             return file.read()
 
 
 @contextlib.contextmanager
 def _file_with(event: Event) -> Iterator[Any]:
-    """Not a pipe: a command that does not read must not hold us up."""
+    """A file, not a pipe: a command that does not read must not block the watcher."""
     with tempfile.TemporaryFile() as file:
         file.write(json.dumps(event).encode() + b"\n")
         file.seek(0)

@@ -1,13 +1,13 @@
-"""The process that keeps the lookout of a store: watches of running jobs, and commands for events.
+"""The watcher of a store: a process that evaluates the watches of jobs, and runs commands for events.
 
-    keeper ── watcher        one pair per store, from the first job that wants it until the last is over
+    keeper ── watcher        one pair per store, from the first job that needs it until the last such job is over
 
-It holds nothing that a job needs. While a job prints faster than it reads, it rests twelve times as long as it works,
-so that the job is not held up; what has ended it reads without rest. A low priority measured worse, see
-docs/decisions/0016-events.md.
+The watcher holds nothing that a job needs. While a job prints faster than the watcher reads, the watcher
+rests twelve times as long as it works, so that the job is not slowed down. The log of an ended job is read
+without rest. A low priority measured worse, see docs/decisions/0016-events.md.
 
-What it has seen is on disk; killed at any point it goes on from there, under its keeper or when somebody comes by who
-starts another. Events may be told twice then, and none is left out.
+What the watcher has seen is on disk. After a kill at any point it goes on from there, restarted by its keeper
+or by the next server. An event may then be in the log twice, and none is missing.
 """
 
 import contextlib
@@ -34,34 +34,39 @@ from bgjob.system import processes
 from bgjob.system.inotify import Inotify
 from bgjob.watch.hooks import HookRunner
 
-AGAIN_S, LONGEST_AGAIN_S = 0.1, 30.0
-BREATHER_S = 0.05  # a job that prints without pause is looked at so often
-TURN_S = 0.05  # and keeps others waiting for so long
-REST = 12.0  # times the work before it, while there is somebody to hold up
+RESTART_S, LONGEST_RESTART_S = 0.1, 30.0
+# The log of a job that prints without pause is read so often, and each time at most for so long.
+REST_S, TURN_S = 0.05, 0.05
+# While a running job is ahead of us: so many times the work before the rest.
+REST_TIMES_WORK = 12.0
 RECONCILE_EVERY_S = 1.0
 SAVE_EVERY_S = 1.0
 QUIET_S = 0.3
 LOCK_TRIES = 500
-HERE = os.curdir  # the home that was found safe: keeper and watcher work in it, whatever its path leads to
+# The home that was found safe: the working directory of keeper and watcher, even if its path changes.
+HERE = os.curdir
 
 
 def main(home: str) -> None:
-    """The keeper: forks the watcher again if it is killed."""
+    """The keeper: forks the watcher, and forks it again if it is killed."""
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
-        os.setsid()  # it is done already where the system can
+        os.setsid()  # on most systems our starter has done it
     if not home_dir.enter(home):
         return
     processes.set_process_name("bgjob-watch")
-    lock = watch_registry.take_lock(HERE, LOCK_TRIES)  # somebody may just look whether it is free
-    again_s = AGAIN_S
+    # Several tries: a process that checks for a watcher holds the lock for a moment.
+    lock = watch_registry.take_lock(HERE, LOCK_TRIES)
+    pause_s = RESTART_S
     while lock is not None and (place := home_dir.working_place()):
         began = time.monotonic()
         if _is_finished(place, lock):
             return
-        again_s = AGAIN_S if time.monotonic() - began > LONGEST_AGAIN_S else min(again_s * 2, LONGEST_AGAIN_S)
-        time.sleep(again_s)
+        pause_s = (
+            RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(pause_s * 2, LONGEST_RESTART_S)
+        )
+        time.sleep(pause_s)
 
 
 def _is_finished(home: str, lock: int) -> bool:
@@ -80,7 +85,7 @@ def _is_finished(home: str, lock: int) -> bool:
 
 
 def _leave_traceback() -> None:
-    """In the home: we work there."""
+    """In the home, our working directory."""
     import traceback
 
     with contextlib.suppress(OSError), open("watcher-error.txt", "w") as file:
@@ -88,14 +93,14 @@ def _leave_traceback() -> None:
 
 
 def sweep(store: Store, deadline: float) -> None:
-    """All watches, once, by whoever wants to know and finds nobody on the lookout."""
+    """Evaluate all watches once, by a process that reads events while there is no watcher."""
     if not watch_registry.registered(store.home) or (lock := watch_registry.take_lock(store.home)) is None:
         return
     try:
         for job_id in watch_registry.registered(store.home):
-            if (post := WatchedJob.of(store, job_id)) and time.monotonic() < deadline:
-                post.look(lambda: time.monotonic() >= deadline)
-                post.save()
+            if (job := WatchedJob.of(store, job_id)) and time.monotonic() < deadline:
+                job.look(lambda: time.monotonic() >= deadline)
+                job.save()
     finally:
         os.close(lock)
 
@@ -103,16 +108,17 @@ def sweep(store: Store, deadline: float) -> None:
 class Watcher:
     def __init__(self, store: Store, lock: int) -> None:
         self._store, self._lock = store, lock
-        self._posts: dict[str, WatchedJob] = {}
-        self._history, self._reconciled_at = Reconciler(store), -RECONCILE_EVERY_S
-        self._courier = HookRunner(store)
-        self._notices = Inotify()
-        self._notices.watch(store.events)
+        self._jobs: dict[str, WatchedJob] = {}
+        self._reconciler, self._reconciled_at = Reconciler(store), -RECONCILE_EVERY_S
+        self._hooks = HookRunner(store)
+        self._inotify = Inotify()
+        self._inotify.watch(store.events)
 
     def run(self) -> None:
         while self._has_work():
-            self._store.check_there()  # else our keeper finds out where it is now
-            began = time.process_time()  # by our own work: a busy machine does not make us rest longer
+            self._store.check_there()  # if not: the keeper finds out where the home is now
+            # CPU time: a busy machine does not make us rest longer.
+            began = time.process_time()
             is_behind = self._turn()
             worked_s = time.process_time() - began
             if not is_behind:
@@ -120,59 +126,61 @@ class Watcher:
             time.sleep(self._rest_s(is_behind, worked_s))
 
     def _rest_s(self, is_behind: bool, worked_s: float) -> float:
-        if any(post.is_behind and not post.has_ended for post in self._posts.values()):
-            return max(BREATHER_S, REST * worked_s)
-        return 0.0 if is_behind else BREATHER_S
+        if any(job.is_behind and not job.has_ended for job in self._jobs.values()):
+            return max(REST_S, REST_TIMES_WORK * worked_s)
+        return 0.0 if is_behind else REST_S
 
     def _has_work(self) -> bool:
-        """Let go of the lock before the last look: whoever enters a job after that finds it free."""
+        """Free the lock before the last look: a server that adds a job after that finds it free, and starts a
+        watcher."""
         if watch_registry.registered(HERE):
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        return bool(watch_registry.registered(HERE)) and try_lock(self._lock)  # else somebody else has begun
+        # Not locked again: another watcher has begun.
+        return bool(watch_registry.registered(HERE)) and try_lock(self._lock)
 
     def _turn(self) -> bool:
-        """True: there is more to look at."""
+        """True: there is more to read."""
         over = [job_id for job_id in watch_registry.registered(HERE) if self._is_over(job_id)]
         self._reconcile(over)
         with contextlib.suppress(StoreUnusable, OSError):
-            if self._courier.turn():  # all events that there are have been handed over
+            if self._hooks.turn():  # all events were handed over
                 for job_id in over:
-                    self._strike_out(job_id)
-        return any(post.is_behind for post in self._posts.values())
+                    self._remove(job_id)
+        return any(job.is_behind for job in self._jobs.values())
 
     def _reconcile(self, over: Sequence[str]) -> None:
-        """At once, where an end has to be told before its job is struck out."""
+        """At once if a job is over: its end must be in the log before the job is removed."""
         if over or time.monotonic() >= self._reconciled_at + RECONCILE_EVERY_S:
             with contextlib.suppress(StoreUnusable, OSError):
-                self._history.reconcile(over)
+                self._reconciler.reconcile(over)
             self._reconciled_at = time.monotonic()
 
     def _is_over(self, job_id: str) -> bool:
-        """Looks at its output; True if there will be no more."""
-        post = self._posts.get(job_id) or WatchedJob.of(self._store, job_id)
-        if post is None:
+        """Evaluate its watches; True if no more output will come."""
+        job = self._jobs.get(job_id) or WatchedJob.of(self._store, job_id)
+        if job is None:
             return _is_abandoned(f"{HERE}/{watch_registry.WATCHES}/{job_id}")
-        self._posts[job_id] = post
+        self._jobs[job_id] = job
         began = time.monotonic()
-        post.look(lambda: time.monotonic() >= began + TURN_S)
-        if not self._notices.watch(post.log_directory):
-            self._notices.watch(post.directory)
-        return post.is_over
+        job.look(lambda: time.monotonic() >= began + TURN_S)
+        if not self._inotify.watch(job.log_directory):
+            self._inotify.watch(job.directory)
+        return job.is_over
 
-    def _strike_out(self, job_id: str) -> None:
-        if post := self._posts.pop(job_id, None):
-            post.save()
-            self._notices.forget(post.log_directory)
-            self._notices.forget(post.directory)
+    def _remove(self, job_id: str) -> None:
+        if job := self._jobs.pop(job_id, None):
+            job.save()
+            self._inotify.forget(job.log_directory)
+            self._inotify.forget(job.directory)
         watch_registry.remove(HERE, job_id)
 
     def _sleep(self) -> None:
-        self._notices.wait(self._courier.seconds_left(), self._courier.descriptors)
+        self._inotify.wait(self._hooks.seconds_left(), self._hooks.descriptors)
 
 
 class WatchedJob:
-    """One job that is looked after."""
+    """The watches of one job."""
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job = store, job
@@ -187,7 +195,7 @@ class WatchedJob:
 
     @classmethod
     def of(cls, store: Store, job_id: str) -> "WatchedJob | None":
-        """None: there is no such job, or not yet; or what it was to be watched for is no pattern."""
+        """None: there is no such job, or not yet; or one of its watches is no valid pattern."""
         if not JOB_ID.fullmatch(job_id):
             return None
         with contextlib.suppress(JobNotFound, InvalidArgument):
@@ -205,7 +213,8 @@ class WatchedJob:
     def _look(self, out_of_time: Callable[[], bool]) -> None:
         if self.is_over:
             return
-        self.has_ended = self._has_ended()  # before its log: what has ended has a whole one
+        # Before its log is read: the log of an ended job is complete.
+        self.has_ended = self._has_ended()
         has_told = False
         if self._job.spec.watch:
             has_told = self._scan(out_of_time)
@@ -249,7 +258,7 @@ class WatchedJob:
 
 
 def _is_abandoned(path: str) -> bool:
-    """Its starter was killed before it had made the job; or has not made it yet."""
+    """An old entry without a job: its starter was killed before it had made the job."""
     made_at = mtime(path)
     return made_at > 0 and abs(time.time() - made_at) > ABANDONED_S
 
