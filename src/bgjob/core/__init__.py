@@ -1,0 +1,12 @@
+"""Pure: what a job is, what may be asked for, and what may run. Touches no machine; every folder but the lean
+ones may import it.
+
+    job           the nouns: a job, its spec, its states and ends
+    errors        everything that can go wrong and is not a bug, as one tree
+    config        the settings (MCP_BG_*), as one table
+    options       the options of a job: limits, restarts, its place in the queue
+    values        parsers of numbers, sizes and words, for settings and options
+    policy        which commands may run
+    shell_reader  the simple commands of a shell text
+    patterns      regular expressions on RE2
+"""

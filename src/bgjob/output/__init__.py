@@ -1,0 +1,14 @@
+"""A job's output, for those who read it: from the log's bytes to the text of an answer. The verbs (api), the
+watcher and the command line import it.
+
+    log_reader    reads a log by offsets: pieces, gaps, both streams in one order
+    log_segments  the segments of a log on disk, and their bytes
+    log_kept      what is kept of a deleted segment, as a segment with holes
+    log_lines     a log as whole lines, forward or backward
+    log_search    finds lines in a log
+    log_watch     matches a log against the patterns of watches, as it grows
+    excerpt       what an answer shows of a log: all, head and tail, or the last lines
+    text          from bytes to text, and notes about the rest
+    cleaner       output without escape sequences and hidden characters
+    tty_text      text for a person's terminal
+"""

@@ -1,0 +1,12 @@
+"""All jobs of a home, for those who read it: records to nouns, the order of jobs, and what is removed. The
+verbs (api) and the watcher import it.
+
+    store          making, loading and removing jobs
+    index          the order of jobs, newest first
+    records        from a job's files to its state
+    record_schema  what records and events may hold
+    retention      removes ended jobs that are too old or too many
+    quota          the size limit of a store
+    event_reader   reads the log of events
+    reconcile      adds the ends that no shim could record
+"""

@@ -1,0 +1,9 @@
+"""Lean: what the kernel tells, and what we ask of it. Standard library only, without dataclasses and typing
+at run time, because the shim imports it; knows nothing of jobs on disk.
+
+    processes   the process table, signals, the boot
+    cgroup      a job's control groups
+    stdin_wait  whether a process waits for input
+    inotify     wakes when something changes in a directory
+    own_argv    the argv of our own processes
+"""
