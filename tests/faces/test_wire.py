@@ -18,13 +18,12 @@ NOISY_SERVER = """
 import os, sys
 from bgjob import api, cli
 
-quiet_look = api.Jobs.look
-def noisy_look(self, job_id, **options):
+def noisy_status(jobs, job_id, **options):
     print("a stray print", flush=True)
     os.system("echo a stray child; cat")   # cat: nor may a child eat the client's messages
-    return quiet_look(self, job_id, **options)
+    return api.job_status(jobs.context, job_id, **options)
 
-api.Jobs.look = noisy_look
+api.Jobs.look = noisy_status
 cli.main(["mcp"])
 """
 
