@@ -38,8 +38,8 @@ from bgjob.core.errors import BgjobError
 from bgjob.core.job import status_word
 from bgjob.home import watch_registry
 from bgjob.link.spawn import Spawner
-from bgjob.mcp.news import telling
 from bgjob.mcp.registry import Caller
+from bgjob.mcp.server import annotate_with
 from bgjob.mcp.tools import TOOLS
 from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store import quota, retention
@@ -125,7 +125,7 @@ def _tool(tool: str, **arguments: Any) -> Reader:
 
     def call(world: World) -> CallToolResult:
         caller = Caller(None) if entry.wants_caller else None
-        return entry.answer_and_close(world.jobs, arguments, caller, telling(world.news))
+        return entry.answer_and_close(world.jobs, arguments, caller, annotate_with(world.news))
 
     return call
 

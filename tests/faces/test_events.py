@@ -18,8 +18,8 @@ from mcp_types import CallToolResult
 
 from bgjob.api import Happened, Jobs, News
 from bgjob.cli import _event_row
-from bgjob.mcp.news import telling
 from bgjob.mcp.registry import Caller
+from bgjob.mcp.server import annotate_with
 from bgjob.mcp.tools import TOOLS
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer
@@ -165,7 +165,7 @@ class Client:
     """The tools of a server, with its news."""
 
     def __init__(self, jobs: Jobs) -> None:
-        self._jobs, self._annotate = jobs, telling(jobs.news())
+        self._jobs, self._annotate = jobs, annotate_with(jobs.news())
 
     def call(self, tool: str, **arguments: Any) -> CallToolResult:
         entry = TOOLS.entries[tool]

@@ -24,9 +24,12 @@ READS = {"read_only_hint": True, "open_world_hint": False}
 ACTS = {"read_only_hint": False, "destructive_hint": True}
 ANNOTATIONS = {
     "execute_command": ACTS | {"idempotent_hint": False, "open_world_hint": True},
+    "wait_for_job": READS,
     "get_job_status": READS,
     "get_job_output": READS,
     "tail_job_output": READS,
+    "search_job_output": READS,
+    "job_events": READS,
     "list_jobs": READS,
     "interact_with_job": ACTS | {"idempotent_hint": False, "open_world_hint": True},
     "kill_job": ACTS | {"idempotent_hint": True, "open_world_hint": False},
@@ -90,11 +93,10 @@ class TestBothEras:
         assert (listing.ttl_ms, listing.cache_scope) == (3_600_000, "public")
 
 
-@pytest.mark.parametrize("tool", ANNOTATIONS)
-def test_each_tool_says_what_it_does_to_the_world(modern: Server, portal: BlockingPortal, tool: str) -> None:
-    (found,) = [each for each in portal.call(modern.client.list_tools).tools if each.name == tool]
-    assert found.annotations is not None
-    assert found.annotations.model_dump(exclude_none=True) == ANNOTATIONS[tool]
+def test_each_tool_says_what_it_does_to_the_world(modern: Server, portal: BlockingPortal) -> None:
+    tools = {tool.name: tool.annotations for tool in portal.call(modern.client.list_tools).tools}
+    told = {name: said.model_dump(exclude_none=True) if said else {} for name, said in tools.items()}
+    assert told == ANNOTATIONS
 
 
 class TestAnswers:
@@ -108,8 +110,11 @@ class TestAnswers:
             "interact_with_job": {"job_id": job_id, "input": "héllo\\"},
             "get_job_output": {"job_id": job_id},
             "tail_job_output": {"job_id": job_id},
+            "search_job_output": {"pattern": "quoted"},
+            "job_events": {"job_ids": [job_id]},
             "list_jobs": {},
             "kill_job": {"job_id": job_id},
+            "wait_for_job": {"job_ids": [job_id]},
         }
         assert calls.keys() == ANNOTATIONS.keys()
         for tool, arguments in calls.items():

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from bgjob.core.errors import BgjobError
-from bgjob.mcp.registry import Toolbox
-from bgjob.mcp.stdio import parsed
+from bgjob.mcp.registry import Registry
+from bgjob.mcp.stdio import NoMessage, parsed
 
 READS = ToolAnnotations(read_only_hint=True)
 
@@ -36,7 +37,7 @@ class Bike:
 
 
 class Shop:
-    """A door to try the toolbox on."""
+    """An api to try the registry on."""
 
     def __init__(self) -> None:
         self.thread = ""
@@ -50,10 +51,10 @@ class Shop:
         return Bike(name, [Wheel(28), Wheel(26, maker="Schwalbe")])
 
 
-BOX = Toolbox[Shop]()
+TOOLS = Registry[Shop]()
 
 
-@BOX.tool(READS)
+@TOOLS.tool(READS)
 def buy_bike(
     shop: Shop,
     name: Annotated[str, Field(description="As on the label")],
@@ -68,13 +69,13 @@ def buy_bike(
     return shop.sell(name)
 
 
-@BOX.tool(READS, blocks=True)
+@TOOLS.tool(READS, blocks=True)
 def wait_for_bike(shop: Shop, name: str) -> Bike:
     """Buy a bike and wait for it."""
     return shop.sell(name)
 
 
-@BOX.tool(READS)
+@TOOLS.tool(READS)
 def show_arguments(
     shop: Shop, gears: int = 7, extras: dict[str, str] | None = None, gift: bool = False
 ) -> Bike:
@@ -82,20 +83,20 @@ def show_arguments(
     return Bike(json.dumps([gears, extras, gift]), [])
 
 
-@BOX.tool(READS)
+@TOOLS.tool(READS)
 def close_shop(shop: Shop) -> Bike:
     """Close."""
     return Bike("none", [])
 
 
-@BOX.tool(READS)
+@TOOLS.tool(READS)
 def find_bike(shop: Shop) -> Bike:
     """A name with a lone surrogate, a pair of them, and a plain letter."""
     return Bike(b"caf\xff".decode("utf-8", "surrogateescape") + " \ud83d\udeb2 é", [])
 
 
 def call(tool: str, shop: Shop | None = None, **arguments: Any) -> CallToolResult:
-    return anyio.run(partial(BOX.call, shop or Shop(), tool, arguments))
+    return anyio.run(partial(TOOLS.call, shop or Shop(), tool, arguments))
 
 
 def text_of(result: CallToolResult) -> str:
@@ -113,7 +114,7 @@ def complaint(tool: str, **arguments: Any) -> str:
 
 class TestTheSchemas:
     def test_the_input_schema_is_the_signature_and_nothing_else(self) -> None:
-        assert BOX.entries["buy_bike"].tool.input_schema == {
+        assert TOOLS.entries["buy_bike"].tool.input_schema == {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "As on the label"},
@@ -127,7 +128,7 @@ class TestTheSchemas:
         }
 
     def test_the_output_schema_is_the_answer_without_titles_nulls_and_references(self) -> None:
-        assert BOX.entries["buy_bike"].tool.output_schema == {
+        assert TOOLS.entries["buy_bike"].tool.output_schema == {
             "type": "object",
             "properties": {
                 "name": {"type": "string"},
@@ -145,10 +146,10 @@ class TestTheSchemas:
         }
 
     def test_the_docstring_is_the_description_on_one_line(self) -> None:
-        assert BOX.entries["buy_bike"].tool.description == "Buy a bike. It is yours at once."
+        assert TOOLS.entries["buy_bike"].tool.description == "Buy a bike. It is yours at once."
 
     def test_tools_are_listed_in_the_order_of_their_declaration(self) -> None:
-        names = [tool.name for tool in BOX.listing]
+        names = [tool.name for tool in TOOLS.listing]
         assert names == ["buy_bike", "wait_for_bike", "show_arguments", "close_shop", "find_bike"]
 
 
@@ -257,14 +258,14 @@ class TestErrors:
 class TestTheWire:
     def test_half_an_emoji_from_javascript_is_still_a_message(self) -> None:
         message = parsed(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"a\\ud83d b"}}\n')
-        assert not isinstance(message, Exception)
+        assert isinstance(message, SessionMessage)
         assert message.message.model_dump()["params"] == {"text": "a? b"}
 
     def test_bytes_that_are_no_utf8_are_still_a_message(self) -> None:
         message = parsed(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"caf\xe9"}}\n')
-        assert not isinstance(message, Exception)
+        assert isinstance(message, SessionMessage)
         assert message.message.model_dump()["params"] == {"text": "caf\ufffd"}
 
     @pytest.mark.parametrize("line", [b"\n", b"garbage\n", b"[1]\n", b"[" * 100_000, b'{"jsonrpc":"2.0"}\n'])
-    def test_what_is_no_message_is_an_exception_and_raises_none(self, line: bytes) -> None:
-        assert isinstance(parsed(line), Exception)
+    def test_what_is_no_message_is_refused_and_raises_nothing(self, line: bytes) -> None:
+        assert isinstance(parsed(line), NoMessage)

@@ -5,9 +5,9 @@
         '''The last lines a job printed.'''
         return Printed.of(jobs.tail(job_id, lines))
 
-The first parameter is the door, the others are what the caller may give. All that the client sees is derived
-from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a
-model can act on. No text of theirs hides anything: only a field that is marked OUTPUT goes out as it came.
+The first parameter is the api, the others are the arguments of the tool. All that the client sees is derived from
+this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a model can
+act on. Characters that cannot be seen are made visible, but in a field that is marked OUTPUT.
 """
 
 import inspect
@@ -34,7 +34,7 @@ from bgjob.output.cleaner import without_hidden
 
 log = logging.getLogger(__name__)
 
-Door = TypeVar("Door")
+Api = TypeVar("Api")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # As forgiving as models are sloppy: "50" is a number, and 3000 is a text where env wants one.
@@ -45,17 +45,17 @@ ERROR_END_CHARACTERS = 1000
 CALLER, OPTIONS = "caller", "options"
 
 OUTPUT = "output"
-"""Marks a field with a job's output: that has been cleaned, or the caller wants it raw."""
+"""Marks a field with a job's output: the api has cleaned it, or the caller wants it raw."""
 
 Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
-"""What to add to an answer that is not of the tool; it is given the arguments of the call and the answer."""
+"""Given the arguments and the answer of a call: fields to add to the answer."""
 Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
 
 _as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Caller:
-    """Whoever made a call that may take long: it can be told how it goes, and can give up."""
+    """The client of a call that may take long: it is told of the progress, and can cancel."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -66,14 +66,14 @@ class Caller:
 
         def tell(passed_s: float, message: str) -> None:
             if self._progress:
-                with suppress(RuntimeError, CancelledError):  # it has given up
+                with suppress(RuntimeError, CancelledError):  # the client has cancelled
                     anyio.from_thread.run(self._progress, passed_s, total_s, without_hidden(message))
 
         return tell
 
 
 @dataclass(frozen=True)
-class Entry(Generic[Door]):
+class Entry(Generic[Api]):
     """One tool: what the client sees of it, and how it is called."""
 
     tool: Tool
@@ -88,19 +88,19 @@ class Entry(Generic[Door]):
 
     def answer(
         self,
-        door: Door,
+        api: Api,
         given: Mapping[str, Any],
         caller: Caller | None = None,
         annotate: Annotate | None = None,
     ) -> CallToolResult:
-        """What goes wrong is an answer too: this raises nothing, and the server lives."""
+        """An error is an answer too: this raises nothing, and the server goes on."""
         try:
             arguments = self.arguments.model_validate(self.tidied(given))
         except ValidationError as problems:
             return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
         try:
-            who = {CALLER: caller} if self.wants_caller else {}
-            answer = plain(self.function(door, **vars(arguments), **who))
+            extra = {CALLER: caller} if self.wants_caller else {}
+            answer = plain(self.function(api, **vars(arguments), **extra))
             return success(answer | plain(annotate(given, answer)) if annotate else answer)
         except BgjobError as problem:
             return failure(str(problem))
@@ -109,11 +109,11 @@ class Entry(Generic[Door]):
             return failure(f"Internal error in {self.tool.name}; the server's log on stderr has the details.")
 
     def answer_and_close(
-        self, door: Door, given: Mapping[str, Any], caller: Caller | None, annotate: Annotate | None = None
+        self, api: Api, given: Mapping[str, Any], caller: Caller | None, annotate: Annotate | None = None
     ) -> CallToolResult:
-        """In a thread, which may outlive the interest in its answer."""
+        """Runs in a thread, which goes on after the client has cancelled."""
         try:
-            return self.answer(door, given, caller, annotate)
+            return self.answer(api, given, caller, annotate)
         finally:
             if caller:
                 caller.cancellation.close()
@@ -127,11 +127,11 @@ class Entry(Generic[Door]):
         return {**tidy, OPTIONS: {**strays, **inside}} if strays and isinstance(inside, dict) else tidy
 
 
-class Toolbox(Generic[Door]):
+class Registry(Generic[Api]):
     """All tools of a server, in the order of their declaration."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry[Door]] = {}
+        self.entries: dict[str, Entry[Api]] = {}
         self._threads = anyio.CapacityLimiter(THREADS)
 
     def tool(
@@ -162,7 +162,7 @@ class Toolbox(Generic[Door]):
 
     async def call(
         self,
-        door: Door,
+        api: Api,
         name: str,
         given: Mapping[str, Any],
         progress: Progress | None = None,
@@ -175,11 +175,11 @@ class Toolbox(Generic[Door]):
                 f"Unknown tool: {without_hidden(shown(name))}. There are: {', '.join(self.entries)}",
             )
         if not entry.blocks:
-            return entry.answer(door, given, annotate=annotate)
+            return entry.answer(api, given, annotate=annotate)
         caller = Caller(progress) if entry.wants_caller else None
-        try:  # a cancelled call is let go of, never waited for; one that waits for a job is told, and ends
+        try:  # the thread of a cancelled call is abandoned; a call that waits for a job is told, and ends
             return await anyio.to_thread.run_sync(
-                partial(entry.answer_and_close, door, given, caller, annotate),
+                partial(entry.answer_and_close, api, given, caller, annotate),
                 abandon_on_cancel=True,
                 limiter=self._threads,
             )
@@ -201,7 +201,7 @@ def _arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def plain(answer: Any) -> Any:
-    """Dataclasses as dicts, without the keys that have nothing to say; texts without what they hide."""
+    """Dataclasses as dicts, without keys that are None; texts with their hidden characters made visible."""
     if isinstance(answer, str):
         return without_hidden(_sendable(answer))
     if is_dataclass(answer) and not isinstance(answer, type):
@@ -223,10 +223,10 @@ def _output_fields(answer: type) -> frozenset[str]:
 
 def success(answer: dict[str, Any]) -> CallToolResult:
     text = _as_json(answer)
-    sendable = _sendable(text)
-    if sendable is not text:
-        answer = json.loads(sendable)
-    return CallToolResult(content=[TextContent(type="text", text=sendable)], structured_content=answer)
+    if not _is_sendable(text):
+        text = _sendable(text)
+        answer = json.loads(text)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def failure(message: str) -> CallToolResult:
@@ -234,7 +234,7 @@ def failure(message: str) -> CallToolResult:
 
 
 def _short(message: str) -> str:
-    """It may repeat what the caller gave, whatever the size; what it says of that is at its ends."""
+    """A message may repeat what the caller gave, whatever its size; what it says of that is at its two ends."""
     left_out = len(message) - 2 * ERROR_END_CHARACTERS
     if left_out <= 0:
         return message
@@ -243,9 +243,14 @@ def _short(message: str) -> str:
 
 
 def _sendable(text: str) -> str:
-    """The same text, unless it has lone surrogates (file names that are no UTF-8): JSON cannot carry them."""
+    """With a replacement for lone surrogates, which stand for file names that are no UTF-8."""
+    return text if _is_sendable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _is_sendable(text: str) -> bool:
+    """JSON cannot carry lone surrogates."""
     try:
         text.encode()
-        return text
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return False
+    return True

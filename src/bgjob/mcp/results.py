@@ -1,17 +1,15 @@
-"""What the tools answer: the nouns of the door as fields, in the order a reader wants them.
+"""What the tools answer: the nouns of the api as fields, in the order a reader wants them.
 
 A field that is None is left out of the answer.
 """
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from bgjob.api import (
     Found,
-    Happened,
     Happenings,
     Interaction,
     Kill,
@@ -30,24 +28,28 @@ from bgjob.core.job import (
     Ended,
     Job,
     OverLimit,
-    PastRun,
-    PastRuns,
-    Queued,
     Running,
-    State,
     StatusWord,
     cause_word,
     exit_code,
     limit_word,
     reason,
-    signal_name,
-    signal_number,
     status_word,
+)
+from bgjob.mcp.fields import (
+    duration_s_of,
+    event_fields,
+    phase_of,
+    printed_fields,
+    runs_of,
+    shortened,
+    signal_of,
+    started,
+    timestamp,
 )
 from bgjob.mcp.registry import OUTPUT
 from bgjob.mcp.schema import UNLISTED
 
-RUNS_SHOWN = 10
 # a field that few answers have is not in the schema, which every caller pays for
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
@@ -73,16 +75,7 @@ class Printed:
 
     @classmethod
     def of(cls, output: Output) -> "Printed":
-        return cls(**_printed(output))
-
-
-def _printed(output: Output) -> dict[str, Any]:
-    """Nothing left out and nothing dropped goes without saying."""
-    fields = {key: None if value == 0 else value for key, value in vars(output).items() if key != "picture"}
-    if picture := output.picture:
-        fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
-        fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
-    return fields
+        return cls(**printed_fields(output))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,16 +106,16 @@ class Started:
         return cls(
             job_id=ran.job.id,
             status=status_word(state),
-            phase=_phase(state),
+            phase=phase_of(state),
             position=ran.place.position if ran.place else None,
             reused=ran.reused or None,
             cause=cause_word(state),
             reason=ran.place.reason if ran.place else reason(state),
             limit=limit_word(state),
             exit_code=exit_code(state),
-            signal=_signal(state),
+            signal=signal_of(state),
             hint=waited.look.hint if waited else None,
-            **(_printed(waited.output) if waited else {}),
+            **(printed_fields(waited.output) if waited else {}),
         )
 
 
@@ -161,21 +154,21 @@ class Status:
         job, state = look.job, look.job.state
         return cls(
             status=status_word(state),
-            started=_started(job),
+            started=started(job),
             cwd=job.spec.cwd,
             output_bytes=look.output_bytes,
             descendants=look.descendants,
-            phase=_phase(state, look.history),
+            phase=phase_of(state, look.history),
             position=look.place.position if look.place else None,
             priority=look.place.priority if look.place else None,
             exit_code=exit_code(state),
             cause=cause_word(state),
-            signal=_signal(state),
+            signal=signal_of(state),
             reason=look.place.reason if look.place else reason(state),
             limit=limit_word(state),
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
-            ended=_timestamp(state.ended_at) if isinstance(state, Ended) else None,
-            duration_s=_duration_s(look),
+            ended=timestamp(state.ended_at) if isinstance(state, Ended) else None,
+            duration_s=duration_s_of(look),
             # of a running job only: later the number may be somebody else's
             pid=state.run.pid if isinstance(state, Running) and state.run else None,
             name=job.spec.name,
@@ -184,7 +177,7 @@ class Status:
             idle_s=None if look.idle_s is None else round(look.idle_s, 1),
             hint=look.hint,
             restarts=look.history.restarts if look.history else None,
-            runs=_runs(look.history) if look.history else None,
+            runs=runs_of(look.history) if look.history else None,
             limits=dict(look.limits) if look.limits else None,
             limited_by=dict(look.limited_by) if look.limited_by else None,
             activity=asdict(look.activity) if look.activity else None,
@@ -199,7 +192,7 @@ class Reply(Printed):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
         return cls(
-            **_printed(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
+            **printed_fields(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
         )
 
 
@@ -223,13 +216,13 @@ class Listed:
         return cls(
             job_id=job.id,
             status=status_word(job.state),
-            command=_shortened(job.spec.command, page.command_characters),
-            started=_started(job),
+            command=shortened(job.spec.command, page.command_characters),
+            started=started(job),
             name=job.spec.name,
             exit_code=exit_code(job.state),
             cause=cause_word(job.state),
             waits_for_input=job.id in page.asking or None,
-            phase=_phase(job.state),
+            phase=phase_of(job.state),
             position=place.position if place else None,
             reason=place.reason if place else None,
         )
@@ -269,10 +262,10 @@ class WaitedFor(Printed):
             exit_code=exit_code(look.job.state),
             cause=cause_word(look.job.state),
             limit=limit_word(look.job.state),
-            signal=_signal(look.job.state),
+            signal=signal_of(look.job.state),
             prompt=look.prompt,
             hint=look.hint,
-            **_printed(waited.output),
+            **printed_fields(waited.output),
         )
 
 
@@ -299,7 +292,7 @@ class FoundLine:
 
     @classmethod
     def of(cls, match: Match) -> "FoundLine":
-        when = _timestamp(match.at)
+        when = timestamp(match.at)
         return cls(
             match.job.id,
             match.stream,
@@ -337,19 +330,13 @@ class Told:
     @classmethod
     def of(cls, found: Happenings) -> "Told":
         return cls(
-            list(map(_event, found.events)),
+            list(map(event_fields, found.events)),
             found.cursor,
             found.more or None,
             found.left_out or None,
             found.earlier,
             found.gone_bytes or None,
         )
-
-
-def _event(happened: Happened) -> dict[str, Any]:
-    name = {"name": happened.name} if happened.name else {}
-    head = {"time": _timestamp(happened.at), "job_id": happened.job_id, **name, "kind": happened.kind}
-    return head | happened.details
 
 
 @dataclass(frozen=True)
@@ -363,50 +350,4 @@ class Killing:
     def of(cls, kill: Kill) -> "Killing":
         if kill.job is None:
             return cls(kill.status, kill.processes)
-        return cls(kill.status, kill.processes, exit_code(kill.job.state), _signal(kill.job.state))
-
-
-def _started(job: Job) -> str:
-    return _timestamp(job.run.started_at if job.run else job.spec.created_at)
-
-
-def _timestamp(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _duration_s(look: Look) -> float | None:
-    state = look.job.state
-    duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
-    return None if duration_s is None else round(duration_s, 3)
-
-
-def _phase(state: State, history: PastRuns | None = None) -> Literal["queued", "restarting"] | None:
-    if isinstance(state, Queued):
-        return "queued"
-    return "restarting" if isinstance(state, Running) and history and history.pauses else None
-
-
-def _runs(history: PastRuns) -> list[dict[str, Any]] | None:
-    """The last few: a crash loop has many. `output` reads one by get_job_output with since."""
-    return [_run(run) for run in history.runs[-RUNS_SHOWN:]] or None
-
-
-def _run(run: PastRun) -> dict[str, Any]:
-    how = {"exit_code": run.code} if run.signal is None else {"signal": signal_name(run.signal)}
-    return {
-        "ended": _timestamp(run.ended_at),
-        "duration_s": round(run.duration_s, 3),
-        **how,
-        **({"limit": run.limit} if run.limit else {}),
-        "output": f"{run.log_from}-{run.log_to}",
-    }
-
-
-def _signal(state: State) -> str | None:
-    number = signal_number(state)
-    return None if number is None else signal_name(number)
-
-
-def _shortened(command: str, limit: int | None) -> str:
-    left_out = 0 if limit is None else len(command) - limit
-    return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command
+        return cls(kill.status, kill.processes, exit_code(kill.job.state), signal_of(kill.job.state))

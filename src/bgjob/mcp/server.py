@@ -1,9 +1,10 @@
-"""The MCP server: the tools on the door, served over stdio in both eras of the protocol."""
+"""The MCP server: the tools on the api, served over stdio in both eras of the protocol."""
 
 import logging
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
@@ -11,10 +12,10 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
 
 from bgjob import __version__
-from bgjob.api import Jobs, open_jobs
+from bgjob.api import Jobs, News, open_jobs
 from bgjob.core.errors import BgjobError
 from bgjob.mcp import stdio
-from bgjob.mcp.news import telling
+from bgjob.mcp.registry import Annotate
 from bgjob.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
@@ -26,14 +27,17 @@ interact_with_job answers prompts; start editors, REPLs and menus with pty=true 
 if_running=reuse gives one dev server instead of two. kill_job ends a job with all it started; list_jobs finds the \
 jobs of earlier sessions: kill_job what is no longer needed."""
 
+log = logging.getLogger(__name__)
+
+OVER = frozenset({"completed", "failed", "killed", "already_terminated"})
 AN_HOUR = CacheHint(ttl_ms=3_600_000, scope="public")
 
 
 def serve(environ: Mapping[str, str]) -> None:
-    """Serves one client over stdin and stdout until it is gone; does not return."""
+    """Serves one client over stdin and stdout until the client is gone; does not return."""
     logging.basicConfig(level=logging.WARNING, format="bgjob: %(levelname)s: %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    wire = stdio.claim()  # first: what the door starts must not hold the client's pipes
+    wire = stdio.claim()  # first: what the api starts must not hold the client's pipes
     try:
         jobs = open_jobs(environ)
     except BgjobError as problem:
@@ -43,7 +47,7 @@ def serve(environ: Mapping[str, str]) -> None:
 
 
 def server_for(jobs: Jobs) -> Server:
-    annotate = telling(jobs.news())
+    annotate = annotate_with(jobs.news())
 
     async def list_tools(
         context: ServerRequestContext, params: PaginatedRequestParams | None
@@ -63,5 +67,33 @@ def server_for(jobs: Jobs) -> Server:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    server.middleware.clear()  # tracing that nobody collects took a tenth of each call
+    server.middleware.clear()  # its tracing, which no exporter collects, took a tenth of each call
     return server
+
+
+def annotate_with(news: News | None) -> Annotate | None:
+    """Adds the line `news` to answers: jobs that ended since the client last looked, without those in the answer."""
+    if news is None:
+        return None
+
+    def annotate(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, str]:
+        try:
+            line = news.line(set(_ends(given, answer)))
+        except Exception:  # the call has done its work: told that it failed, the client would do it again
+            log.exception("Internal error in the line of news")
+            return {}
+        return {"news": line} if line else {}
+
+    return annotate
+
+
+def _ends(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+    """Ids of the jobs of which this answer says that they have ended."""
+    if answer.get("status") in OVER:
+        yield str(answer.get("job_id") or given.get("job_id"))
+    for row in answer.get("jobs", ()):
+        if row.get("status") in OVER:
+            yield row["job_id"]
+    for event in answer.get("events", ()):
+        if event["kind"] == "ended":
+            yield event["job_id"]

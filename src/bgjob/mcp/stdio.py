@@ -33,6 +33,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 
+from bgjob.home.jobdir import write_all
 from bgjob.mcp.schema import shown
 
 LAST_ANSWERS_S = 1.0
@@ -53,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wire:
-    """The client, under two descriptors that nobody else in this process knows."""
+    """The client, under two descriptors that nothing else in this process knows."""
 
     read_fd: int
     write_fd: int
@@ -65,7 +66,7 @@ def claim() -> Wire:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    with suppress(OSError):  # without a stderr they go nowhere
+    with suppress(OSError):  # without a stderr, stray prints go nowhere
         os.dup2(2, 1)
     os.close(null)
     return wire
@@ -86,14 +87,14 @@ def _end_process(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
-class Unusable(Exception):
-    """A line that is no message."""
+class NoMessage:
+    """A line that is no message, and the requests in it that wait for an answer."""
 
     def __init__(self, read: object = None) -> None:
         objects = [each for each in (read if isinstance(read, list) else [read]) if isinstance(each, dict)]
         requests = [each for each in objects if not {"result", "error"} & each.keys()]
         self.ids = [_usable(each["id"]) for each in requests if each.get("id") is not None]
-        """Of whoever waits for an answer; None for an id that is none."""
+        """None for an id of a kind that no id may have."""
 
 
 def _usable(request_id: object) -> RequestId | None:
@@ -132,16 +133,16 @@ class _Connection:
             time.sleep(STUCK_S)
             _end_process()
 
-    def _deliver(self, received: SessionMessage | Unusable) -> None:
+    def _deliver(self, received: SessionMessage | NoMessage) -> None:
         self._room.release()
-        if isinstance(received, Unusable):
+        if isinstance(received, NoMessage):
             self._refuse(received)
         else:
             self._note(received.message)
             self._inbox.send_nowait(received)
 
-    def _refuse(self, unusable: Unusable) -> None:
-        for request_id in unusable.ids:
+    def _refuse(self, line: NoMessage) -> None:
+        for request_id in line.ids:
             self._unanswered.add(request_id)
             refusal = JSONRPCError(jsonrpc="2.0", id=request_id, error=NO_REQUEST)
             self._tasks.start_soon(self._outbox.send, SessionMessage(refusal))
@@ -162,7 +163,7 @@ class _Connection:
             try:
                 await self._send(line)
             except OSError:
-                _end_process()  # nobody listens any more
+                _end_process()  # the client does not read any more
             if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
                 self._unanswered.discard(answer.message.id)
             if self._client_gone and not self._unanswered:
@@ -171,9 +172,9 @@ class _Connection:
     async def _send(self, line: bytes) -> None:
         """At once where it cannot block, else in a thread: a client that reads slowly stops no other call."""
         if len(line) <= select.PIPE_BUF and _writable(self._wire.write_fd):
-            _write_whole(self._wire.write_fd, line)
+            write_all(self._wire.write_fd, line)
         else:
-            await anyio.to_thread.run_sync(_write_whole, self._wire.write_fd, line)
+            await anyio.to_thread.run_sync(write_all, self._wire.write_fd, line)
 
 
 def _writable(fd: int) -> bool:
@@ -182,25 +183,19 @@ def _writable(fd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _write_whole(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
-def parsed(line: bytes) -> SessionMessage | Unusable:
-    """The message, or who waits for an answer to what is none; the server goes on either way."""
+def parsed(line: bytes) -> SessionMessage | NoMessage:
+    """The message, or what is to be refused; the server goes on either way."""
     with suppress(ValidationError):
         return _message(line)
     try:
         read = _mended(line)
         with suppress(ValidationError):
             return _message(read)
-        unusable = Unusable(json.loads(read))
+        no_message = NoMessage(json.loads(read))
     except (ValueError, RecursionError):
-        unusable = Unusable()
+        no_message = NoMessage()
     log.warning("Not a JSON-RPC message: %s", shown(line.decode(errors="replace").strip()))
-    return unusable
+    return no_message
 
 
 def _message(line: bytes) -> SessionMessage:
@@ -211,7 +206,7 @@ def _message(line: bytes) -> SessionMessage:
 
 
 class _WithoutId(BaseModel):
-    """A request whose id is a fraction or a list looks like a notification, but somebody waits for its answer."""
+    """A request whose id is a fraction or a list looks like a notification, but the client waits for an answer."""
 
     id: None = None
 

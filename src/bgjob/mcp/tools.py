@@ -8,7 +8,7 @@ from pydantic import Field
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import StatusWord
 from bgjob.core.options import ALL_OPTIONS
-from bgjob.mcp.registry import Caller, Toolbox
+from bgjob.mcp.registry import Caller, Registry
 from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
 from bgjob.mcp.schema import UNLISTED
 
@@ -33,7 +33,7 @@ OPTIONS = (
 )
 Unlisted = Field(json_schema_extra={UNLISTED: True})
 
-TOOLS = Toolbox[Jobs]()
+TOOLS = Registry[Jobs]()
 
 
 @TOOLS.tool(DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)

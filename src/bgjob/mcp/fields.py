@@ -1,0 +1,70 @@
+"""How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from bgjob.api import Happened, Look, Output
+from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_name, signal_number
+
+RUNS_SHOWN = 10
+
+
+def printed_fields(output: Output) -> dict[str, Any]:
+    """A count of zero, of bytes left out or dropped, is not mentioned."""
+    fields = {key: None if value == 0 else value for key, value in vars(output).items() if key != "picture"}
+    if picture := output.picture:
+        fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
+        fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
+    return fields
+
+
+def event_fields(happened: Happened) -> dict[str, Any]:
+    name = {"name": happened.name} if happened.name else {}
+    head = {"time": timestamp(happened.at), "job_id": happened.job_id, **name, "kind": happened.kind}
+    return head | happened.details
+
+
+def started(job: Job) -> str:
+    return timestamp(job.run.started_at if job.run else job.spec.created_at)
+
+
+def timestamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def duration_s_of(look: Look) -> float | None:
+    state = look.job.state
+    duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
+    return None if duration_s is None else round(duration_s, 3)
+
+
+def phase_of(state: State, history: PastRuns | None = None) -> Literal["queued", "restarting"] | None:
+    if isinstance(state, Queued):
+        return "queued"
+    return "restarting" if isinstance(state, Running) and history and history.pauses else None
+
+
+def runs_of(history: PastRuns) -> list[dict[str, Any]] | None:
+    """The last few: a crash loop has many. `output` is a cursor for the since of get_job_output."""
+    return [_run(run) for run in history.runs[-RUNS_SHOWN:]] or None
+
+
+def _run(run: PastRun) -> dict[str, Any]:
+    how = {"exit_code": run.code} if run.signal is None else {"signal": signal_name(run.signal)}
+    return {
+        "ended": timestamp(run.ended_at),
+        "duration_s": round(run.duration_s, 3),
+        **how,
+        **({"limit": run.limit} if run.limit else {}),
+        "output": f"{run.log_from}-{run.log_to}",
+    }
+
+
+def signal_of(state: State) -> str | None:
+    number = signal_number(state)
+    return None if number is None else signal_name(number)
+
+
+def shortened(command: str, limit: int | None) -> str:
+    left_out = 0 if limit is None else len(command) - limit
+    return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command
