@@ -1,13 +1,9 @@
-"""Ours and the reference, measured side by side in one run. `bench/run --help` tells how.
+"""Measurements. `bench/run` holds bgjob against others, `bench/load` puts it under load; --help names them all.
 
-compare         arguments, order, exit status
-against_reference | against_limit      what is measured
-lab             servers of both sides, interleaved rounds, the poll for a job's end
-client | processes | environments      JSON-RPC on stdio, the process table, virtual environments
+__main__        arguments, order, exit status: the one way to start
+tools | limits | peers      bench/run: each tool | what the machine allows | task-spooler, grep
+crowd | soak | floods | checkouts       bench/load: many clients | ten minutes | much output | another checkout
+lab             servers, rounds in turns, jobs waited for
+processes | environments    the process table | virtual environments of the servers
 report          rows, goals, the table
-
-queue           `python -m bench.queue`: 1,000 jobs through 8 slots, against task-spooler
-load, soak      many clients and jobs at once | ten minutes of everyday life: `python -m bench.load --help`
-workers | scenes        what they do        agents | stage | replicas   who does it, and where
-findings | census | tables                  what came of it
 """

@@ -1,43 +1,104 @@
-"""Where measuring happens: servers of both sides side by side, rounds that take turns, jobs waited for."""
+"""Where measuring happens: servers of both sides, rounds that take turns, jobs waited for."""
 
+import errno
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench import processes
-from bench.client import BenchError, Server
-from bench.report import Samples
+from bench.report import Goal, Row, Samples
+from tests.faces.raw_client import RawClient
 
 OURS, REFERENCE = "ours", "reference"
 JOB_ENDS_WITHIN_S = 120.0
-PASSED_ON = ["PATH", "LANG", "LC_ALL", "TZ"]
+END_WITHIN_S = 3.0
 
+Json = dict[str, Any]
 Turn = TypeVar("Turn")
+
+
+class BenchError(Exception):
+    """A measurement could not be made; the message says why."""
+
+
+class ToolFailed(BenchError):
+    """The server answered an error."""
+
+
+class Server(RawClient):
+    """An MCP server on stdio. `last_ms`: from the last request's first byte to its answer's last."""
+
+    def __init__(self, name: str, argv: Sequence[str], home: Path, settings: Mapping[str, str]) -> None:
+        self.name, self.root, self.home = name, home, Path(settings["BGJOB_HOME"])
+        self.last_ms = 0.0
+        super().__init__(self.home, argv, **{**settings, "HOME": str(home), "TMPDIR": str(home)})
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def tool(self, tool: str, **arguments: Any) -> Json:
+        began = time.perf_counter()
+        try:
+            result = self.call(tool, arguments)
+        except (EOFError, BrokenPipeError) as error:
+            raise self.gone() from error
+        self.last_ms = (time.perf_counter() - began) * 1000
+        if result.get("isError"):
+            raise ToolFailed(f"{self.name}: {tool} answered an error: {result['content'][0]['text']}")
+        return dict(result["structuredContent"])
+
+    def initialize(self) -> None:
+        try:
+            self.shake_hands()
+        except (EOFError, BrokenPipeError) as error:
+            raise self.gone() from error
+
+    def gone(self) -> BenchError:
+        return BenchError(
+            f"{self.name}: the server ended while we talked to it. Its stderr ends: {self.stderr.strip()[-1000:]}"
+        )
+
+    def end(self) -> None:
+        """As a client does: close its stdin, then lose patience. Its jobs go on."""
+        with suppress(BrokenPipeError):
+            self.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_WITHIN_S)
+        self.__exit__()
 
 
 @dataclass(frozen=True)
 class Side:
     name: str
     argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
     list_all: Mapping[str, int] = field(default_factory=dict)
     """Arguments with which list_jobs gives 1,000 jobs in one answer."""
 
 
+@dataclass(frozen=True)
 class Lab:
-    def __init__(self, root: Path, sides: Sequence[Side], *, quick: bool) -> None:
-        self.root, self.sides, self._quick = root, sides, quick
-        self._homes = count()
+    root: Path
+    sides: Sequence[Side]
+    """Ours is the last; the other one, if there is one, the first."""
+    quick: bool = False
+    minutes: float = 10.0
+    _homes: Iterator[int] = field(default_factory=count)
+
+    @property
+    def ours(self) -> Side:
+        return self.sides[-1]
 
     def rounds(self, full: int, quick: int = 3) -> int:
-        return quick if self._quick else full
-
-    def side(self, name: str) -> Side | None:
-        return next((side for side in self.sides if side.name == name), None)
+        return quick if self.quick else full
 
     def new_home(self) -> Path:
         home = self.root / f"home-{next(self._homes)}"
@@ -47,26 +108,42 @@ class Lab:
     def start(self, side: Side, **settings: str) -> Server:
         """A server just spawned, not yet spoken to."""
         home = self.new_home()
-        inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        private = {"HOME": str(home), "BGJOB_HOME": str(home / "jobs"), "MCP_BG_MAX_JOBS": "100"}
+        usual = {"BGJOB_HOME": str(home / "jobs"), "MCP_BG_MAX_JOBS": "100"}
         # the reference's framework asks PyPI for a newer version at start: that would measure the network
         quiet = {"FASTMCP_CHECK_FOR_UPDATES": "off"}
-        return Server(side.name, side.argv, {**inherited, **private, **quiet, **settings}, home)
+        return Server(side.name, side.argv, home, {**usual, **quiet, **side.environment, **settings})
+
+    @contextmanager
+    def server(self, side: Side, **settings: str) -> Iterator[Server]:
+        """An initialized server that has run a job; afterwards nothing of it is left, its jobs included."""
+        server = self.start(side, **settings)
+        try:
+            server.initialize()
+            # the first job pays for what is made lazily; cold_start is the measure of that
+            for _ in range(3):
+                run(server, "true")
+            yield server
+        finally:
+            server.end()
+            processes.end_all()
+            shutil.rmtree(server.root)
 
     @contextmanager
     def servers(self, **settings: str) -> Iterator[list[Server]]:
-        """One initialized server per side; afterwards nothing of them is left, jobs included."""
-        started: list[Server] = []
-        try:
-            for side in self.sides:
-                started.append(self.start(side, **settings))
-                started[-1].initialize()
-                _warm_up(started[-1])
-            yield started
-        finally:
-            for server in started:
-                server.end()
-            processes.end_all()
+        """One server of each side."""
+        with self.server(self.sides[0], **settings) as first:
+            if len(self.sides) == 1:
+                yield [first]
+                return
+            with self.server(self.sides[1], **settings) as second:
+                yield [first, second]
+
+    def row(
+        self, title: str, samples: Sequence[Samples], goal: Goal | None = None, *, unit: str = "ms"
+    ) -> Row:
+        """The samples of each side, in their order."""
+        baseline, against = (samples[0], self.sides[0].name) if len(self.sides) > 1 else ([], "")
+        return Row(title, unit, samples[-1], baseline, against, goal if baseline else None)
 
 
 def take_turns(
@@ -75,55 +152,67 @@ def take_turns(
     """The samples of each, in the order of `who`. Who begins changes with every round."""
     samples: list[Samples] = [[] for _ in who]
     for number in range(-warm_up, rounds):
-        order = range(len(who)) if number % 2 else reversed(range(len(who)))
-        for index in order:
+        for index in range(len(who)) if number % 2 else reversed(range(len(who))):
             sample = once(who[index])
             if number >= 0:
                 samples[index].append(sample)
     return samples
 
 
-def by_name(servers: Sequence[Server], samples: Sequence[Samples]) -> dict[str, Samples]:
-    return {server.name: its for server, its in zip(servers, samples, strict=True)}
-
-
-def execute(server: Server, command: str) -> str:
-    job_id: str = server.call("execute_command", command=command)["job_id"]
-    return job_id
-
-
-def status(server: Server, job_id: str) -> str:
-    word: str = server.call("get_job_status", job_id=job_id)["status"]
-    return word
+def execute(server: Server, command: str, **options: Any) -> str:
+    return str(server.tool("execute_command", command=command, **options)["job_id"])
 
 
 def wait_until_ended(server: Server, job_id: str, *, every_s: float = 0.002) -> str:
-    """Its last status. Looks gently: a tight poll would take CPU from the job."""
-    deadline = time.monotonic() + JOB_ENDS_WITHIN_S
-    while (word := status(server, job_id)) == "running":
-        if time.monotonic() > deadline:
-            raise BenchError(f"{server.name}: job {job_id} still runs after {JOB_ENDS_WITHIN_S:.0f} s")
-        time.sleep(every_s)
+    """Its last status. Asks with pauses: a tight poll would take CPU from the job."""
+    word = ""
+
+    def ended() -> bool:
+        nonlocal word
+        word = str(server.tool("get_job_status", job_id=job_id)["status"])
+        return word != "running"
+
+    wait_until(ended, f"{server.name}: job {job_id} has ended", every_s=every_s)
     return word
 
 
-def wait_until_printed(server: Server, job_id: str, text: str) -> None:
-    deadline = time.monotonic() + JOB_ENDS_WITHIN_S
-    while text not in server.call("tail_job_output", job_id=job_id, lines=1)["stdout"]:
-        if time.monotonic() > deadline:
-            raise BenchError(f"{server.name}: job {job_id} did not print {text!r}")
-        time.sleep(0.002)
-
-
-def run(server: Server, command: str, *, look_every_s: float = 0.002) -> str:
+def run(server: Server, command: str, *, every_s: float = 0.002, **options: Any) -> str:
     """The id of a job that has succeeded."""
-    job_id = execute(server, command)
-    if (word := wait_until_ended(server, job_id, every_s=look_every_s)) != "completed":
+    job_id = execute(server, command, **options)
+    if (word := wait_until_ended(server, job_id, every_s=every_s)) != "completed":
         raise BenchError(f"{server.name}: {command!r} ended as {word}")
     return job_id
 
 
-def _warm_up(server: Server) -> None:
-    """The first job pays for what is made lazily; cold_start is the measure of that."""
-    for _ in range(3):
-        run(server, "true")
+def wait_until(
+    holds: Callable[[], bool], what: str, *, within_s: float = JOB_ENDS_WITHIN_S, every_s: float = 0.002
+) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise BenchError(f"not so within {within_s:.0f} s: {what}")
+        time.sleep(every_s)
+
+
+def gate(directory: Path) -> Path:
+    """A FIFO: a job that reads it goes on when we let go of the end that `open_gate` gives."""
+    path = directory / f"gate-{time.perf_counter_ns()}"
+    os.mkfifo(path)
+    return path
+
+
+def open_gate(path: Path) -> int:
+    """Our end, once the job has opened the other."""
+    opened = -1
+
+    def has_reader() -> bool:
+        nonlocal opened
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+        return opened >= 0
+
+    wait_until(has_reader, f"a job reads {path.name}", every_s=0.001)
+    return opened

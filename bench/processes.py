@@ -1,8 +1,7 @@
 """The process table (Linux): who descends from us, what it costs, and its end.
 
-We are a subreaper: whatever a server starts and lets go of, doubly forked or not, comes back to us. So "our
-descendants" is exactly "what this run has started": nothing else is ever signalled, and their CPU time is
-ours to add up.
+We are a subreaper: all that a server starts and lets go of, doubly forked or not, becomes our child. So our
+descendants are exactly what this run has started: nothing else is ever signalled, and their CPU time is ours.
 """
 
 import ctypes
@@ -10,14 +9,14 @@ import os
 import resource
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.client import BenchError
-
 PR_SET_CHILD_SUBREAPER = 36
+ZOMBIE = "zombie"
 GONE = (FileNotFoundError, ProcessLookupError)
 
 
@@ -33,18 +32,43 @@ class Process:
     def alive(self) -> bool:
         return self.state not in "ZX"
 
+    @property
+    def name(self) -> str:
+        """What it calls itself: bgjob-shim, cat … A server is a python."""
+        with suppress(*GONE):
+            return Path(f"/proc/{self.pid}/comm").read_text().strip() if self.alive else ZOMBIE
+        return ZOMBIE
+
+    @property
+    def is_bgjob(self) -> bool:
+        """One of bgjob's own processes beside jobs, of whatever kind."""
+        return self.name.startswith("bgjob-")
+
     def argv(self) -> list[str]:
         with suppress(*GONE):
             return Path(f"/proc/{self.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
         return []
 
-    def pss_bytes(self) -> int:
-        """Its memory, where shared pages count as a share."""
-        with suppress(*GONE):
-            for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
-        return 0
+
+def memory_mb(pid: int, word: str) -> float:
+    """Rss: its pages. Pss: where shared pages count as a share. 0.0 when it is gone."""
+    with suppress(*GONE):
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        return int(rollup.partition(f"{word}:")[2].split()[0]) * 1024 / 1e6
+    return 0.0
+
+
+def open_files(pid: int) -> int:
+    """0 when it is gone."""
+    with suppress(*GONE):
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return 0
+
+
+def names() -> Counter[str]:
+    """How many of our descendants bear each name."""
+    reap()
+    return Counter(process.name for process in descendants())
 
 
 def become_subreaper() -> None:
@@ -97,7 +121,7 @@ def settle(within_s: float = 5.0, looks: int = 4) -> None:
 
 
 def reap() -> None:
-    """Bury what came back to us and has ended."""
+    """Wait for our children that have ended."""
     for process in descendants():
         if process.parent == os.getpid() and not process.alive:
             with suppress(ChildProcessError):
@@ -105,14 +129,14 @@ def reap() -> None:
 
 
 def end_all(within_s: float = 10.0) -> None:
-    """Kill and bury every descendant; when this returns there are none."""
+    """Kill and reap every descendant; when this returns there are none."""
     deadline = time.monotonic() + within_s
     while left := descendants():
         for process in left:
             kill(process)
         reap()
         if time.monotonic() > deadline:
-            raise BenchError(f"processes {[process.pid for process in left]} do not end")
+            raise RuntimeError(f"processes {[process.pid for process in left]} do not end")
         time.sleep(0.001)
 
 

@@ -1,80 +1,94 @@
-"""Rows, the goals they are held to, and the table. Pure."""
+"""Rows, the goals they are held to, and the one table. Pure."""
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 Samples = list[float]
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+ENOUGH_SAMPLES = 100
+"""For a p95 that can be held against a goal."""
+REACHED, MISSED, NOT_JUDGED = 0, 1, 3
+WORDS = {True: "yes", False: "**no**", None: "too few to judge"}
 HEADER = [
-    "measure",
-    "against",
-    "its p50",
-    "its p95",
-    "ours p50",
-    "ours p95",
-    "ours / its",
-    "round by round",
-    "goal",
-    "reached",
+    *("measure", "against", "its p50", "its p95", "ours p50", "ours p95"),
+    *("ours / its", "round by round", "goal", "reached"),
 ]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What `of` may be: the ratio of the medians, or our median itself."""
+    """`reached` says None when there are too few samples to judge."""
 
-    of: Literal["ratio", "ours"]
-    relation: Literal["≤", "≥"]
-    bound: float
-
-    def reached(self, ratio: float | None, ours: float | None) -> bool | None:
-        value = ratio if self.of == "ratio" else ours
-        if value is None:
-            return None
-        return value <= self.bound if self.relation == "≤" else value >= self.bound
+    text: str
+    reached: Callable[["Row"], bool | None]
 
 
 @dataclass(frozen=True)
 class Row:
     title: str
     unit: str
-    ours: Samples | None
-    baseline: Samples | None
-    against: str = "reference"
+    ours: Samples
+    baseline: Samples
+    against: str
     goal: Goal | None = None
 
     @property
-    def ratio(self) -> float | None:
-        if not self.ours or not self.baseline:
-            return None
+    def ratio(self) -> float:
         return statistics.median(self.ours) / statistics.median(self.baseline)
 
     @property
     def reached(self) -> bool | None:
-        """None: there is no goal, or ours was not measured."""
-        ours = statistics.median(self.ours) if self.ours else None
-        return self.goal.reached(self.ratio, ours) if self.goal else None
+        return self.goal.reached(self) if self.goal and self.ours else None
 
 
 @dataclass(frozen=True)
 class Result:
-    rows: list[Row]
-    notes: list[str]
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: "Result") -> None:
+        self.rows.extend(other.rows)
+        self.notes.extend(other.notes)
+        self.failures.extend(other.failures)
+
+    def expect(self, what: str, found: object, wanted: object) -> None:
+        """A note if it is so, a failure if not."""
+        (self.notes if found == wanted else self.failures).append(f"{what}: {found}")
 
 
 def ratio_at_most(bound: float) -> Goal:
-    return Goal("ratio", "≤", bound)
+    return Goal(f"≤ {bound:g}", lambda row: row.ratio <= bound)
 
 
 def ratio_at_least(bound: float) -> Goal:
-    return Goal("ratio", "≥", bound)
+    return Goal(f"≥ {bound:g}", lambda row: row.ratio >= bound)
 
 
-def ours_at_most(bound: float) -> Goal:
-    return Goal("ours", "≤", bound)
+def ours_at_most(bound: float, unit: str) -> Goal:
+    return Goal(f"≤ {bound:g} {unit}", lambda row: statistics.median(row.ours) <= bound)
+
+
+def p95_at_most(bound: float, unit: str) -> Goal:
+    return Goal(
+        f"p95 ≤ {bound:g} {unit}",
+        lambda row: slow_end(row.ours, unit) <= bound if _enough(row.ours) else None,
+    )
+
+
+def p95_ratio_at_most(bound: float) -> Goal:
+    def reached(row: Row) -> bool | None:
+        if not _enough(row.ours) or not _enough(row.baseline):
+            return None
+        return slow_end(row.ours, row.unit) <= bound * slow_end(row.baseline, row.unit)
+
+    return Goal(f"p95 ≤ {bound:g} x", reached)
+
+
+def _enough(samples: Samples) -> bool:
+    return len(samples) >= ENOUGH_SAMPLES
 
 
 def slow_end(samples: Samples, unit: str) -> float:
@@ -83,9 +97,18 @@ def slow_end(samples: Samples, unit: str) -> float:
     return ordered[math.ceil(0.95 * len(ordered)) - 1]
 
 
-def markdown(rows: Sequence[Row], notes: Sequence[str], facts: Sequence[str]) -> str:
-    lines = [*(f"- {fact}" for fact in facts), "", *_table(rows), ""]
-    return "\n".join([*lines, *(f"- {note}" for note in notes)]).rstrip() + "\n"
+def exit_status(result: Result) -> int:
+    """Only what was judged and good is a success."""
+    verdicts = [row.reached for row in result.rows if row.goal]
+    if result.failures or False in verdicts:
+        return MISSED
+    return NOT_JUDGED if None in verdicts else REACHED
+
+
+def markdown(result: Result, facts: Sequence[str]) -> str:
+    failed = [f"**failed**: {failure}" for failure in result.failures]
+    table = ["", *_table(result.rows), ""] if result.rows else [""]
+    return "\n".join([*_items(facts), *table, *_items([*result.notes, *failed])]).rstrip() + "\n"
 
 
 def merged(old: str, new: str) -> str:
@@ -96,8 +119,12 @@ def merged(old: str, new: str) -> str:
     return old + ("\n" if old else "") + marked + "\n"
 
 
+def _items(texts: Iterable[str]) -> Iterator[str]:
+    return (f"- {text}" for text in texts)
+
+
 def _table(rows: Sequence[Row]) -> Iterator[str]:
-    cells = [HEADER, *(_cells(row) for row in rows)]
+    cells = [HEADER, *map(_cells, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, line in enumerate(cells):
         yield "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
@@ -106,45 +133,31 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    ratio = "—" if row.ratio is None else f"{row.ratio:.2f}"
-    reached = {True: "yes", False: "**no**", None: ""}[row.reached]
-    return [
-        row.title,
-        row.against,
-        *_median_and_p95(row.baseline, row.unit),
-        *_median_and_p95(row.ours, row.unit),
-        ratio,
-        _spread(row),
-        _goal(row),
-        reached,
-    ]
+    measured = [*_median_and_p95(row.baseline, row.unit), *_median_and_p95(row.ours, row.unit)]
+    comparable = row.ours and row.baseline and statistics.median(row.baseline)
+    ratio = f"{row.ratio:.2f}" if comparable else "—"
+    goal, verdict = (row.goal.text, WORDS[row.reached]) if row.goal else ("", "")
+    return [row.title, row.against, *measured, ratio, _spread(row), goal, verdict]
 
 
-def _median_and_p95(samples: Samples | None, unit: str) -> list[str]:
+def _median_and_p95(samples: Samples, unit: str) -> list[str]:
     if not samples:
         return ["—", "—"]
-    median = f"{_digits(statistics.median(samples))} {unit}"
+    median = f"{digits(statistics.median(samples))} {unit}".rstrip()
     # one sample has no spread
-    return [median, _digits(slow_end(samples, unit)) if len(samples) > 1 else ""]
+    return [median, digits(slow_end(samples, unit)) if len(samples) > 1 else ""]
 
 
 def _spread(row: Row) -> str:
     """The middle half of the ratios of each round: how far the ratio can be trusted."""
-    if not row.ours or not row.baseline or len(row.ours) < 2:
+    if len(row.ours) < 2 or len(row.ours) != len(row.baseline) or not all(row.baseline):
         return ""
     ratios = [ours / its for ours, its in zip(row.ours, row.baseline, strict=True)]
     low, _, high = statistics.quantiles(ratios, method="inclusive")
     return f"{low:.2f} … {high:.2f}"
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def _goal(row: Row) -> str:
-    if not row.goal:
-        return ""
-    unit = "" if row.goal.of == "ratio" else f" {row.unit}"
-    return f"{row.goal.relation} {row.goal.bound:g}{unit}"

@@ -1,4 +1,4 @@
-"""The load and the soak, with tiny numbers: so that the scripts cannot rot. Their figures are judged in long runs."""
+"""bench/load with tiny numbers: so that the scripts cannot rot. Their figures are judged in long runs."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.tables import NOT_JUDGED_STATUS
+from bench.report import MISSED, NOT_JUDGED
 
 PROJECT = Path(__file__).resolve().parents[2]
 ENDS_WITHIN_S = 150.0
@@ -17,8 +17,8 @@ pytestmark = [
 ]
 
 
-def bench(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", f"bench.{script}", *arguments]
+def load(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "bench", "load", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True) as running:
         try:
@@ -30,42 +30,44 @@ def bench(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows(table: str) -> dict[str, list[str]]:
-    """The cells of each row of its tables, by the first."""
+    """The cells of each row of its table, by the first."""
     lines = [line.strip("| ").split("|") for line in table.splitlines() if line.startswith("|")]
     return {first.strip(): [cell.strip() for cell in rest] for first, *rest in lines}
 
 
-def test_the_load_finds_no_error_and_no_leftover() -> None:
-    done = bench(
-        "load",
-        *("--jobs", "6", "--clients", "1", "--ended", "40"),
-        *("--rounds", "1", "--seconds", "1", "--full-speed-seconds", "0.5"),
-    )
-    assert done.returncode == NOT_JUDGED_STATUS, done.stdout + done.stderr
-    table = rows(done.stdout)
-    assert table["calls that failed or answered wrongly"] == ["0", "0", "yes"]
-    assert table["processes left after that, and after the servers' end"] == ["0", "0", "yes"]
-    idle, load, _, full_speed, _, _ = table["get_job_status, running"]
-    assert "—" not in (idle, load, full_speed)
+def test_a_crowd_meets_no_error_and_leaves_nothing() -> None:
+    done = load("crowd", "--quick")
+    assert done.returncode == NOT_JUDGED, done.stdout + done.stderr
+    assert "- calls that failed or answered wrongly: 0\n" in done.stdout
+    assert "—" not in rows(done.stdout)["get_job_status, running"]
 
 
 def test_the_soak_plays_every_scene_and_leaves_nothing() -> None:
-    done = bench("soak", "--minutes", "0.01", "--every", "3", "--clients", "2")
-    assert done.returncode == NOT_JUDGED_STATUS, done.stdout + done.stderr
-    assert "1 servers restarted, 2 killed -9" in done.stdout
-    assert " 0 errors" in done.stdout
-    assert rows(done.stdout)["ended jobs beyond MCP_BG_KEEP_JOBS"][:4] == ["0.00"] * 4
+    done = load("soak", "--quick")
+    assert done.returncode == NOT_JUDGED, done.stdout + done.stderr
+    assert "2 servers restarted, 4 killed -9" in done.stdout
+    assert "- soak: errors: 0\n" in done.stdout
 
 
-@pytest.mark.parametrize("script", ["load", "soak"])
-def test_they_fail_when_the_server_does_not_serve(script: str) -> None:
-    done = bench(script, "--server", "false")
-    assert done.returncode == 1
-    assert "the server ended while we talked to it" in done.stderr
+def test_a_checkout_is_held_against_another_in_one_run() -> None:
+    done = load("flood", "idle", "--quick", "--against", str(PROJECT))
+    assert done.returncode == NOT_JUDGED, done.stdout + done.stderr
+    against, _, _, _, _, ratio, *_ = rows(done.stdout)["PSS per idle job"]
+    assert against == PROJECT.name
+    assert 0.5 < float(ratio) < 2
+    assert "control socket of a flooding job" in rows(done.stdout)
 
 
-@pytest.mark.parametrize("script", ["load", "soak"])
-def test_they_help(script: str) -> None:
-    done = bench(script, "--help")
+@pytest.mark.parametrize("name", ["crowd", "soak"])
+def test_a_server_that_does_not_serve_is_a_failure(name: str) -> None:
+    done = load(name, "--ours", "false")
+    assert done.returncode == MISSED
+    assert "the server ended while we talked to it" in done.stdout
+
+
+def test_help_names_every_scenario() -> None:
+    done = load("--help")
     assert done.returncode == 0
     assert "Exit status" in done.stdout
+    for name in ("crowd", "soak", "flood", "watches", "start", "idle"):
+        assert f"\n  {name} " in done.stdout

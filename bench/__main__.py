@@ -1,0 +1,142 @@
+"""Arguments, order, exit status. Started by bench/run and bench/load: `python -m bench run|load`."""
+
+import argparse
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bench import checkouts, crowd, environments, floods, limits, peers, processes, soak, tools
+from bench.lab import OURS, BenchError, Lab, Side
+from bench.report import Result, exit_status, markdown, merged
+
+Measure = Callable[[Lab], Result]
+RUN: list[Measure] = [
+    *(tools.cold_start, tools.execute_command, tools.get_job_status, tools.tail_job_output, tools.list_jobs),
+    *(tools.interact_with_job, tools.exit_to_visible, tools.kill_job),
+    *(limits.wait, limits.screen, limits.output, limits.memory),
+    *(peers.queue, peers.search),
+]
+LOAD: list[Measure] = [
+    *(crowd.crowd, soak.soak, floods.flood, floods.watches),
+    *(checkouts.start, checkouts.idle),
+]
+ABOUT = {
+    "run": (
+        RUN,
+        "Measure bgjob against the reference server (PyPI mcp-background-job 0.1.2), task-spooler and grep.",
+    ),
+    "load": (LOAD, "Measure bgjob under load, or (start, idle) against another checkout of it."),
+}
+MORE = """\
+Servers are real MCP servers on stdio. What is compared takes turns in one run. Prints medians, p95, ratios, and
+whether goals are reached. Linux only. Exit status: 0 when every goal is reached, 1 when one is missed or a measure
+failed, 3 when there were too few samples to judge."""
+
+
+def main() -> int:
+    measures, about = ABOUT[sys.argv.pop(1)]
+    by_name = {measure.__name__: measure for measure in measures}
+    arguments = _parser(about, by_name).parse_args()
+    _prepare()
+    machine, total = _machine(), Result()
+    try:
+        sides, facts = _sides(arguments, is_run=measures is RUN)
+        with tempfile.TemporaryDirectory(prefix="bgjob-bench-") as root:
+            lab = Lab(Path(root), sides, quick=arguments.quick, minutes=arguments.minutes)
+            for name in arguments.names or by_name:
+                total.add(_measured(by_name[name], lab))
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        processes.end_all()
+    _tell(markdown(total, [*facts, machine]), arguments.markdown)
+    return exit_status(total)
+
+
+def _parser(about: str, measures: Mapping[str, Measure]) -> argparse.ArgumentParser:
+    names = "\n".join(f"  {name:18} {measure.__doc__}" for name, measure in measures.items())
+    parser = argparse.ArgumentParser(
+        prog="bench/run or bench/load",
+        description=f"{about}\n{MORE}\n\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*measures, []], help="default: all")
+    parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a result")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write the table there, between marks"
+    )
+    parser.add_argument(
+        "--ours", metavar="COMMAND", help="a server to measure as ours; load: default this checkout"
+    )
+    parser.add_argument(
+        "--against", type=Path, metavar="PATH", help="load: another checkout, run by this Python"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=10, metavar="X", help="load: how long soak takes; default 10"
+    )
+    parser.add_argument("--python", metavar="PYTHON", help="run: Python >= 3.12 for both servers")
+    parser.add_argument("--reinstall", action="store_true", help="run: make the environments anew")
+    return parser
+
+
+def _prepare() -> None:
+    """Servers inherit our environment and our limits; settings of ours are not theirs."""
+    for name in list(os.environ):
+        if name.startswith(("MCP_BG_", "BGJOB_", "PYTHON")):
+            del os.environ[name]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    processes.become_subreaper()
+    processes.allow_many_files()
+
+
+def _sides(arguments: argparse.Namespace, *, is_run: bool) -> tuple[Sequence[Side], list[str]]:
+    """What is compared, ours last, and what to say of it."""
+    if is_run and not arguments.ours:
+        return environments.sides(arguments.python, reinstall=arguments.reinstall)
+    own = [sys.executable, "-m", "bgjob", "mcp"]
+    ours = Side(OURS, shlex.split(arguments.ours) if arguments.ours else own, list_all={"limit": 1000})
+    if not arguments.against:
+        return [ours], []
+    source = arguments.against.resolve() / "src"
+    if not (source / "bgjob").is_dir():
+        raise BenchError(f"{source}/bgjob is not there: --against wants a checkout of bgjob")
+    return [Side(arguments.against.name, own, {"PYTHONPATH": str(source)}), ours], []
+
+
+def _measured(measure: Measure, lab: Lab) -> Result:
+    """One failure does not take the other measures with it."""
+    began = time.monotonic()
+    print(f"bench: {measure.__name__} …", end=" ", file=sys.stderr, flush=True)
+    try:
+        return measure(lab)
+    except BenchError as error:
+        return Result(failures=[f"{measure.__name__}: {error}"])
+    finally:
+        processes.end_all()
+        print(f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def _machine() -> str:
+    """Before we load it ourselves."""
+    date, load = time.strftime("%Y-%m-%d", time.gmtime()), os.getloadavg()[0]
+    system = f"Linux {platform.release()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{date}, {system}, {os.cpu_count()} CPUs, load {load:.1f} at the start"
+
+
+def _tell(table: str, page: Path | None) -> None:
+    print(table, end="")
+    if page:
+        page.write_text(merged(page.read_text() if page.exists() else "", table))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
