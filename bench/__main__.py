@@ -18,7 +18,7 @@ from bench.report import Result, exit_status, markdown, merged
 Measure = Callable[[Lab], Result]
 RUN: list[Measure] = [
     *(tools.cold_start, tools.execute_command, tools.get_job_status, tools.tail_job_output, tools.list_jobs),
-    *(tools.interact_with_job, tools.exit_to_visible, tools.kill_job),
+    *(tools.interact_with_job, tools.kill_job),
     *(limits.wait, limits.screen, limits.output, limits.memory),
     *(peers.queue, peers.search),
 ]

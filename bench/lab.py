@@ -22,6 +22,7 @@ END_WITHIN_S = 3.0
 
 Json = dict[str, Any]
 Turn = TypeVar("Turn")
+Sample = TypeVar("Sample")
 
 
 class BenchError(Exception):
@@ -147,16 +148,21 @@ class Lab:
 
 
 def take_turns(
-    who: Sequence[Turn], rounds: int, once: Callable[[Turn], float], *, warm_up: int = 2
-) -> list[Samples]:
+    who: Sequence[Turn], rounds: int, once: Callable[[Turn], Sample], *, warm_up: int = 2
+) -> list[list[Sample]]:
     """The samples of each, in the order of `who`. Who begins changes with every round."""
-    samples: list[Samples] = [[] for _ in who]
+    samples: list[list[Sample]] = [[] for _ in who]
     for number in range(-warm_up, rounds):
         for index in range(len(who)) if number % 2 else reversed(range(len(who))):
             sample = once(who[index])
             if number >= 0:
                 samples[index].append(sample)
     return samples
+
+
+def column(number: int, samples: Sequence[Sequence[tuple[float, ...]]]) -> list[Samples]:
+    """Of samples that are several figures each, one."""
+    return [[sample[number] for sample in its] for its in samples]
 
 
 def execute(server: Server, command: str, **options: Any) -> str:

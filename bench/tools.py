@@ -1,6 +1,5 @@
 """What users wait for: each tool, ours against the reference, one call of each in turn."""
 
-import os
 import time
 from collections.abc import Callable
 
@@ -10,9 +9,8 @@ from bench.lab import (
     Lab,
     Server,
     Side,
+    column,
     execute,
-    gate,
-    open_gate,
     run,
     take_turns,
     wait_until,
@@ -25,20 +23,18 @@ MB = 1_000_000
 KEEP_100_MB = str(100 * 1024 * 1024)
 LINE_BYTES = 100
 TREE_SIZE = 10
-BURST = 50
 LISTED = 1000
 
 
 def cold_start(lab: Lab) -> Result:
     """spawn to the first answered tools/list, and to the first job"""
     rounds = lab.rounds(12)
-    cpu = take_turns(lab.sides, rounds, lambda side: start_once(lab, side)[0], warm_up=1)
-    wall = take_turns(lab.sides, rounds, lambda side: start_once(lab, side)[1], warm_up=0)
-    job = take_turns(lab.sides, rounds, lambda side: start_once(lab, side, _first_job)[1], warm_up=0)
+    first_answer = take_turns(lab.sides, rounds, lambda side: start_once(lab, side), warm_up=1)
+    first_job = take_turns(lab.sides, rounds, lambda side: start_once(lab, side, _first_job), warm_up=0)
     rows = [
-        lab.row("cold start, CPU", cpu, ratio_at_most(0.6)),
-        lab.row("cold start, wall", wall),
-        lab.row("cold start to a job's id, wall", job),
+        lab.row("cold start, CPU", column(0, first_answer), ratio_at_most(0.6)),
+        lab.row("cold start, wall", column(1, first_answer)),
+        lab.row("cold start to a job's id, wall", column(1, first_job)),
     ]
     note = "cold start, CPU: the whole process tree until it is at rest after tools/list, no job started."
     return Result(rows, [note])
@@ -66,15 +62,10 @@ def _first_job(server: Server) -> None:
 
 
 def execute_command(lab: Lab) -> Result:
-    """execute_command of `true`, alone and 50 in a row"""
+    """execute_command of `true`"""
     with lab.servers() as servers:
-        alone = take_turns(servers, lab.rounds(150, 15), execute_ms)
-        burst = take_turns(servers, lab.rounds(6, 2), _burst_ms, warm_up=1)
-    rows = [
-        lab.row("execute_command `true`", alone, ratio_at_most(1.5)),
-        lab.row(f"execute_command, mean of {BURST} in a row", burst),
-    ]
-    return Result(rows)
+        samples = take_turns(servers, lab.rounds(150, 15), execute_ms)
+    return Result([lab.row("execute_command `true`", samples, ratio_at_most(1.5))])
 
 
 def execute_ms(server: Server) -> float:
@@ -85,15 +76,6 @@ def execute_ms(server: Server) -> float:
     processes.reap()
     time.sleep(0.005)
     return took_ms
-
-
-def _burst_ms(server: Server) -> float:
-    began = time.perf_counter()
-    jobs = [execute(server, "true") for _ in range(BURST)]
-    took_s = time.perf_counter() - began
-    for job_id in jobs:
-        wait_until_ended(server, job_id)
-    return took_s * 1000 / BURST
 
 
 def get_job_status(lab: Lab) -> Result:
@@ -200,27 +182,6 @@ def _interact_ms(job: tuple[Server, str]) -> float:
     if heard.strip() != said:
         raise BenchError(f"{server.name}: said {said!r} to `cat` and heard {heard!r}")
     return server.last_ms
-
-
-def exit_to_visible(lab: Lab) -> Result:
-    """a job's release until get_job_status says that it has ended, polled tightly"""
-    with lab.servers() as servers:
-        return Result([lab.row("exit to visible", take_turns(servers, lab.rounds(60, 8), _exit_ms))])
-
-
-def _exit_ms(server: Server) -> float:
-    """`cat` of a FIFO ends when we, who hold the other end, let go."""
-    fifo = gate(server.root)
-    job_id = execute(server, f"cat {fifo}")
-    held = open_gate(fifo)
-    time.sleep(0.02)
-    began = time.perf_counter()
-    os.close(held)
-    word = wait_until_ended(server, job_id, every_s=0)
-    took_s = time.perf_counter() - began
-    if word != "completed":
-        raise BenchError(f"{server.name}: `cat` of a FIFO ended as {word}")
-    return took_s * 1000
 
 
 def kill_job(lab: Lab) -> Result:

@@ -52,7 +52,7 @@ def test_the_soak_plays_every_scene_and_leaves_nothing() -> None:
 def test_a_checkout_is_held_against_another_in_one_run() -> None:
     done = load("flood", "idle", "--quick", "--against", str(PROJECT))
     assert done.returncode == NOT_JUDGED, done.stdout + done.stderr
-    against, _, _, _, _, ratio, *_ = rows(done.stdout)["PSS per idle job"]
+    against, _, _, _, _, ratio, *_ = rows(done.stdout)["PSS per idle job at 5"]
     assert against == PROJECT.name
     assert 0.5 < float(ratio) < 2
     assert "control socket of a flooding job" in rows(done.stdout)
