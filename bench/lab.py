@@ -12,9 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.faces.raw_client import RawClient
+
 from bench import processes
 from bench.report import Goal, Row, Samples
-from tests.faces.raw_client import RawClient
 
 OURS, REFERENCE = "ours", "reference"
 JOB_ENDS_WITHIN_S = 120.0
