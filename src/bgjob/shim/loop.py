@@ -37,7 +37,7 @@ class Loop:
         self._timers: list[Timer] = []
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
-        """Call handler(what happened) whenever something does; a hang-up is always told."""
+        """Call handler(what happened) whenever something does. A hang-up is told whatever `events` says."""
         self._handlers[fd] = handler
         self._poll.register(fd, events)
 
@@ -61,11 +61,12 @@ class Loop:
         self._fire()
 
     def _patience_ms(self) -> float | None:
+        """Until the first timer is due. poll counts whole milliseconds, and rounds up."""
         self._timers = [timer for timer in self._timers if timer.action is not _nothing]
         if not self._timers:
             return None
         first = min(timer.at for timer in self._timers)
-        return min(max(0.0, (first - time.monotonic()) * 1000 + 1), LONGEST_WAIT_MS)
+        return min(max(0.0, (first - time.monotonic()) * 1000), LONGEST_WAIT_MS)
 
     def _fire(self) -> None:
         if not self._timers:

@@ -1,4 +1,8 @@
-"""The job's output, from its pipes into the log."""
+"""The job's output, from its pipes into the log.
+
+A pump that rests reads nothing for a while; the shim goes on with all else, such as answers to clients. It rests from
+all streams at once: what has been printed meanwhile is then read in the same order as without a rest.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bgjob.home.log_writer import LogWriter
     from bgjob.shim.child import ParentEnds
-    from bgjob.shim.loop import Action, Loop
+    from bgjob.shim.loop import Action, Loop, Timer
 
 F_SETPIPE_SZ = 1031
 PIPE_BYTES, BUSY_PIPE_BYTES = 1 << 16, 1 << 20  # a user has 64 MiB for all pipes: only busy ones are enlarged
-FAIR_SHARE_BYTES = 4 << 20
-FLOOD_BYTES, FLOOD_TIMES, FLOOD_SHARE_BYTES = 2 << 30, 8, 1 << 19
+# How much is read before anything else is done: clients wait that long for an answer.
+SHARE_BYTES, TERMINAL_SHARE_BYTES = 1 << 20, 1 << 18
+FLOOD_BYTES, FLOOD_TIMES = 2 << 30, 8
 FLOOD_BYTES_PER_S = 128 << 20
 IDLE_S = 2.0
 DRAIN_TRIES = 100
@@ -33,6 +38,7 @@ class Pump:
         self._relay: Relay | None = None
         self._capacity: dict[int, int] = {}
         self._pace = Pace()
+        self._rest: Timer | None = None
         self._shrinking = False
         self.last_output_at = 0.0
 
@@ -55,7 +61,8 @@ class Pump:
         self._loop.watch(terminal, READABLE, self._on_terminal)
 
     def close(self) -> None:
-        """Let go of everything: nobody is left to write."""
+        """No process is left that could write."""
+        self._end_rest()
         for fd in self._relay.descriptors if self._relay else list(self._streams):
             self._loop.forget(fd)
             os.close(fd)
@@ -64,17 +71,17 @@ class Pump:
 
     @property
     def finished(self) -> bool:
-        """Nobody can write any more."""
+        """No process can write any more."""
         return not self._streams
 
     def drain(self) -> None:
-        """What is in the pipes now. Not until they are dry: a process left behind may write for ever."""
+        """Read what is in the pipes now. Not until they are dry: a process left behind may write for ever."""
         before = self._log.end
         if self._relay:
             self._drain_terminal(self._relay)
         for fd in list(self._streams):
             waiting, in_vain = readable_bytes(fd), 0
-            while waiting > 0 and in_vain < DRAIN_TRIES:  # what says that it is dry is asked again
+            while waiting > 0 and in_vain < DRAIN_TRIES:  # a read may fail for a moment
                 moved = self._take(fd, waiting)
                 waiting -= moved
                 in_vain += moved == 0
@@ -83,34 +90,37 @@ class Pump:
             self._on_output()
 
     def _drain_terminal(self, relay: Relay) -> int:
-        """A terminal hands over what is on its way when it is asked; at most a fair share of it."""
+        """A terminal hands over what is on its way when it is read; at most a share of it."""
         moved = self._empty(relay)  # first: a shim that was killed may have left some in it
-        while moved < FAIR_SHARE_BYTES and relay.fill():
+        while moved < TERMINAL_SHARE_BYTES and relay.fill():
             moved += self._empty(relay)
         return moved
 
     def _empty(self, relay: Relay) -> int:
         moved = 0
-        while count := self._take(relay.pipe, FAIR_SHARE_BYTES):
+        while count := self._take(relay.pipe, SHARE_BYTES):
             moved += count
         return moved
 
     def _on_terminal(self, _event: int) -> None:
+        self._end_rest()
         relay = self._relay
         if relay is None:
             return
         if moved := self._drain_terminal(relay):
             self.last_output_at = time.monotonic()
             self._on_output()
-            self._rest_from_flood(moved)
+            self._rest_for(self._flood_rest_s(moved))
         if relay.has_ended and not moved:
             self.close()
 
     def _on_event(self, fd: int, event: int) -> None:
+        if not event & READABLE and self._rest:
+            return self._end_rest()  # the last writer is gone, and may have left something to read
         if not event & READABLE:
             return self._close(fd)  # a hang-up, and nothing left to read
-        moved, share = 0, FLOOD_SHARE_BYTES if self._is_flood() else FAIR_SHARE_BYTES
-        while 0 <= moved < share and (count := self._take(fd, share)) > 0:
+        moved = 0
+        while moved < SHARE_BYTES and (count := self._take(fd, SHARE_BYTES - moved)):
             moved += count
             if count < PIPE_BYTES:
                 break
@@ -130,14 +140,27 @@ class Pump:
         self.last_output_at = time.monotonic()
         self._on_output()
         nap_s = self._pace.nap_s(fd, moved > self._capacity[fd] // 2, self.last_output_at)
-        if nap_s:
-            time.sleep(nap_s)
-        self._rest_from_flood(moved)
+        self._rest_for(nap_s + self._flood_rest_s(moved))
 
-    def _rest_from_flood(self, moved: int) -> None:
-        """Nobody will read the most of it, and others need the machine: four `yes` would take all of two cores."""
-        if self._is_flood():
-            time.sleep(min(moved, FLOOD_SHARE_BYTES) / FLOOD_BYTES_PER_S)
+    def _rest_for(self, rest_s: float) -> None:
+        if rest_s > 0:
+            self._end_rest()
+            self._watch_all_for(0)
+            self._rest = self._loop.call_later(rest_s, self._end_rest)
+
+    def _end_rest(self) -> None:
+        if self._rest:
+            self._rest.cancel()
+            self._rest = None
+            self._watch_all_for(READABLE)
+
+    def _watch_all_for(self, events: int) -> None:
+        for fd in [self._relay.terminal] if self._relay else self._streams:
+            self._loop.watch_for(fd, events)
+
+    def _flood_rest_s(self, moved: int) -> float:
+        """Most of a flood is never read, and other processes need the machine: four `yes` would fill two cores."""
+        return moved / FLOOD_BYTES_PER_S if self._is_flood() else 0.0
 
     def _is_flood(self) -> bool:
         return self._log.end > max(FLOOD_BYTES, FLOOD_TIMES * self._log.limit_bytes)
@@ -201,33 +224,32 @@ class Relay:
 
 
 class Pace:
-    """How long to let a busy pipe fill before looking again: else each of a chatty job's writes wakes us.
+    """Whether to let a busy pipe fill before it is read again: else each of a chatty job's writes wakes us.
 
-    Never while stdout and stderr alternate: then the order of wake-ups is the order of the log.
+    Never while stdout and stderr alternate: then the order of wake-ups is the order of the log. And rarely while the
+    pipe fills in that time: then the job would wait for us.
     """
 
     HOT_WAKES = 16
-    NAP_MIN_S, NAP_MAX_S = 0.0001, 0.001
+    NAP_S = 0.001  # the shortest that the loop can wait
 
     def __init__(self) -> None:
         self._hot = 0
         self._last_fd = -1
         self._last_at = 0.0
-        self._nap_s = self.NAP_MAX_S
+        self._slack = 1.0  # from 0: the pipe is full whenever it is read, to 1: it never is
 
     def nap_s(self, fd: int, filled: bool, now: float) -> float:
-        quick = fd == self._last_fd and now - self._last_at < 2 * self.NAP_MAX_S
+        quick = fd == self._last_fd and now - self._last_at < 2 * self.NAP_S
         self._hot = self._hot + 1 if quick else 0
         self._last_fd, self._last_at = fd, now
         if self._hot <= self.HOT_WAKES:
             return 0.0
-        self._nap_s = (
-            max(self._nap_s / 2, self.NAP_MIN_S) if filled else min(self._nap_s * 1.2, self.NAP_MAX_S)
-        )
-        if filled and self._nap_s == self.NAP_MIN_S:
+        self._slack = max(self._slack / 4, 0.02) if filled else min(self._slack * 1.2, 1.0)
+        if self._slack < 0.5:
             return 0.0
-        self._last_at += self._nap_s
-        return self._nap_s
+        self._last_at += self.NAP_S
+        return self.NAP_S
 
 
 def readable_bytes(fd: int) -> int:
