@@ -3,9 +3,11 @@
 After a change of a tool or a setting: BGJOB_UPDATE=1 .venv/bin/pytest tests/contracts, and read the diff.
 """
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,16 @@ README, ARCHITECTURE = ROOT / "README.md", ROOT / "ARCHITECTURE.md"
 REFERENCE = ROOT / "docs" / "reference.md"
 PACKAGE = ROOT / "src" / "bgjob"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def docstrings_of_folders() -> Iterator[tuple[str, str]]:
+    for path in sorted(PACKAGE.glob("*/__init__.py")):
+        tree = ast.parse(path.read_text())
+        if len(tree.body) == 1 and (text := ast.get_docstring(tree, clean=False)):
+            yield path.parent.name, text
+
+
+FOLDERS = dict(docstrings_of_folders())
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)")
 BGJOB = Path(sys.executable).with_name("bgjob")
 MAX_README_LINES, MAX_README_BYTES = 150, 6_000
@@ -101,6 +113,19 @@ class TestTheMap:
     def test_the_old_names_are_all_that_lies_beside_the_folders(self) -> None:
         beside = {path.stem for path in PACKAGE.glob("*.py")}
         assert beside == {"__init__", "__main__", "screen", "watcher"}
+
+
+class TestFolders:
+    """A folder whose __init__ is only a docstring lists its modules there."""
+
+    def test_the_folders_below_the_verbs_are_such(self) -> None:
+        below = {"core", "terminal", "system", "home", "store", "output", "link", "watch", "shim"}
+        assert below <= FOLDERS.keys()
+
+    @pytest.mark.parametrize("folder", FOLDERS)
+    def test_a_docstring_lists_exactly_the_modules_of_its_folder(self, folder: str) -> None:
+        on_disk = {path.stem for path in (PACKAGE / folder).glob("*.py")} - {"__init__"}
+        assert set(re.findall(r"^ {4}(\w+)  ", FOLDERS[folder], re.MULTILINE)) == on_disk
 
 
 OLD_NAMES = {"shim/confined"}

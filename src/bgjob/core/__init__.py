@@ -1,5 +1,6 @@
-"""Pure: what a job is, what may be asked for, and what may run. Touches no machine; every folder but the lean
-ones may import it.
+"""Pure: what a job is, what may be asked for, and what may run.
+
+Touches no machine; every folder but the lean ones may import it.
 
     job           the nouns: a job, its spec, its states and ends
     errors        everything that can go wrong and is not a bug, as one tree

@@ -1,5 +1,6 @@
-"""Lean: what is on disk, its names and formats, and the locks. Readers and the shim meet only here. Standard
-library only, without dataclasses and typing at run time.
+"""Lean: what is on disk, its names and formats, and the locks.
+
+Readers and the shim meet only here. Standard library only, without dataclasses and typing at run time.
 
     layout          the directories of a home
     home_dir        a home that only we and root can change

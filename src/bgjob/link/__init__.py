@@ -1,5 +1,6 @@
-"""The way to a job's shim: starting it, asking it, and finding it in the process table. The verbs (api)
-import it; it meets the shim on disk, by sockets and by signals.
+"""The way to a job's shim: starting it, asking it, and finding it in the process table.
+
+The verbs (api) import it; it meets the shim on disk, by sockets and by signals.
 
     spawn        hands a job to a shim: zygote, or a fresh interpreter
     control      one request to a shim's socket

@@ -1,1 +1,12 @@
-"""The MCP face: the tools, over stdio."""
+"""The MCP face: the tools, over stdio.
+
+It parses and renders, and decides nothing: each tool is one call of the api. Only the command line imports it.
+
+    server    the MCP server: handlers of the protocol
+    stdio     messages over stdin and stdout
+    tools     the tools: signature, description and one call each
+    registry  declares tools, checks arguments and calls them
+    schema    input schemas, and what is wrong with an argument
+    results   the answers of the tools, as models
+    news      the line about other jobs that ended
+"""

@@ -1,5 +1,6 @@
-"""A job's output, for those who read it: from the log's bytes to the text of an answer. The verbs (api), the
-watcher and the command line import it.
+"""A job's output, for those who read it: from the log's bytes to the text of an answer.
+
+The verbs (api), the watcher and the command line import it.
 
     log_reader    reads a log by offsets: pieces, gaps, both streams in one order
     log_segments  the segments of a log on disk, and their bytes

@@ -1,5 +1,6 @@
-"""All jobs of a home, for those who read it: records to nouns, the order of jobs, and what is removed. The
-verbs (api) and the watcher import it.
+"""All jobs of a home, for those who read it: records to nouns, the order of jobs, and what is removed.
+
+The verbs (api) and the watcher import it.
 
     store          making, loading and removing jobs
     index          the order of jobs, newest first

@@ -1,5 +1,7 @@
-"""Lean: what the kernel tells, and what we ask of it. Standard library only, without dataclasses and typing
-at run time, because the shim imports it; knows nothing of jobs on disk.
+"""Lean: what the kernel tells, and what we ask of it.
+
+Standard library only, without dataclasses and typing at run time, because the shim imports it; knows nothing
+of jobs on disk.
 
     processes   the process table, signals, the boot
     cgroup      a job's control groups

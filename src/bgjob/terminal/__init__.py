@@ -1,4 +1,6 @@
-"""Pure: what a terminal shows, and what its keys send. Only the verbs (api) import it.
+"""Pure: what a terminal shows, and what its keys send.
+
+Only the verbs (api) import it.
 
 screen    the end of a log, replayed to a screen
 emulator  the parser: bytes to operations on a page
