@@ -203,7 +203,7 @@ def _why_lost(directory: str) -> str:
     ):
         return "its shim and its guard were killed as they started it: whether it ran is not known"
     if run is None:
-        return "it was never started: whoever was about to start it is gone"
+        return "it was never started: its starter is gone"
     if not processes.is_this_boot(run.boot_id):
         return "the machine was restarted while it ran"
     return "its shim and its guard were killed while it ran"
