@@ -5,7 +5,7 @@ from functools import partial
 
 from bench.lab import Lab, execute, run, take_turns
 from bench.report import Result, Row, p95_at_most, ratio_at_most
-from bgjob.link.control import Line
+from bgjob.link.control import ShimConnection
 from bgjob.store.store import Store
 
 ASKED = 500
@@ -40,7 +40,7 @@ def flood(lab: Lab) -> Result:
 
 def _status_ms(path: str) -> float:
     began = time.perf_counter()
-    with Line(path) as shim:
+    with ShimConnection(path) as shim:
         shim.ask(PATIENCE_S, op="status")
     return (time.perf_counter() - began) * 1000
 

@@ -19,7 +19,7 @@ from bgjob.api import open_jobs
 from bgjob.core.job import Exited
 from bgjob.home import log_writer
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.link.control import Line
+from bgjob.link.control import ShimConnection
 from tests.support.gate import Gate
 from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 from tests.support.shims import ask
@@ -203,13 +203,15 @@ def test_a_follower_does_not_spin_while_a_full_disk_swallows_output(
 def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Everything that is asked of any shim from now on."""
     asked: list[object] = []
-    ask = Line.ask
+    ask = ShimConnection.ask
 
-    def counted(line: Line, patience_s: float, payload: bytes = b"", **request: object) -> dict[str, Any]:
+    def counted(
+        line: ShimConnection, patience_s: float, payload: bytes = b"", **request: object
+    ) -> dict[str, Any]:
         asked.append(request)
         return ask(line, patience_s, payload, **request)
 
-    monkeypatch.setattr(Line, "ask", counted)
+    monkeypatch.setattr(ShimConnection, "ask", counted)
     return asked
 
 
@@ -258,7 +260,7 @@ import resource, sys
 from pathlib import Path
 from bgjob.home import log_writer
 from bgjob.api import open_jobs
-from bgjob.link.control import Line
+from bgjob.link.control import ShimConnection
 from bgjob.core.job import Exited
 from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 log_writer.DISK_RETRY_S = 0.0

@@ -97,8 +97,8 @@ def test_an_unfinished_line_is_told_once_now_or_when_it_ends(log: str) -> None:
     writer, watch = LogWriter(log, 1 << 20), LogWatch(["pass", "word: x"], {})
     pour(writer, STDOUT, b"password: ")
     assert scan(watch, log) == []
-    assert [event["pattern"] for event in watch.look_at_unfinished()] == ["pass"]
-    assert list(watch.look_at_unfinished()) == []
+    assert [event["pattern"] for event in watch.match_unfinished()] == ["pass"]
+    assert list(watch.match_unfinished()) == []
     pour(writer, STDOUT, b"x\n")
     assert [event["pattern"] for event in scan(watch, log)] == ["word: x"]
 

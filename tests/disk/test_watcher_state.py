@@ -94,7 +94,7 @@ def test_what_is_no_job_among_the_watches_keeps_nobody(store: Store, thing: str,
 
 
 def hand_over(store: Store) -> None:
-    wait_until(HookRunner(store).turn)
+    wait_until(HookRunner(store).advance)
 
 
 @pytest.fixture

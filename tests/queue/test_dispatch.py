@@ -254,7 +254,7 @@ def test_what_cannot_be_started_for_want_of_processes_waits_on_and_runs_once(
 
 def narrow_group(pid: int, most: int, request: pytest.FixtureRequest) -> cgroup.Group:
     """For this process, and all that it starts."""
-    group = cgroup.made(f"test-{pid}", {cgroup.PROCESSES: most}).get(cgroup.PROCESSES)
+    group = cgroup.make_groups(f"test-{pid}", {cgroup.PROCESSES: most}).get(cgroup.PROCESSES)
     if group is None:
         pytest.skip("no control group for processes can be made here")
     request.addfinalizer(lambda: cgroup.remove(group.directory))

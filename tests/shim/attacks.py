@@ -219,7 +219,7 @@ def link(path: str) -> str:
 def main(package_root: str, scratch: Path, *names: str) -> None:
     sys.path.insert(0, package_root)
     api = importlib.import_module("bgjob.api")
-    has_groups = importlib.import_module("bgjob.system.cgroup").plain_place() is not None
+    has_groups = importlib.import_module("bgjob.system.cgroup").place_without_limits() is not None
     attacks = {**ATTACKS, **(IN_A_GROUP if has_groups else {})}
     victims = {
         name: Victim(api, scratch / "home", scratch, name, command)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.link import control
-from bgjob.link.control import ANSWER_MAX_BYTES, Line, NoShim
+from bgjob.link.control import ANSWER_MAX_BYTES, NoShim, ShimConnection
 from tests.support.requires import linux_only
 
 BUFFERED_BYTES = 8 << 20  # far more than the kernel holds between two ends
@@ -59,7 +59,7 @@ def test_a_shim_that_says_a_byte_now_and_then_has_not_answered(ctl: Path) -> Non
             visitor.sendall(b" ")
             time.sleep(0.02)
 
-    with listening(ctl, drip), Line(str(ctl)) as shim, pytest.raises(TimeoutError):
+    with listening(ctl, drip), ShimConnection(str(ctl)) as shim, pytest.raises(TimeoutError):
         shim.ask(0.2, op="status")
 
 
@@ -71,7 +71,7 @@ def test_a_shim_that_never_ends_its_answer_is_none(ctl: Path) -> None:
         while sent < 2 * BUFFERED_BYTES:
             sent += visitor.send(b"[" * (1 << 16))
 
-    with listening(ctl, flood), Line(str(ctl)) as shim, pytest.raises(NoShim, match="no end"):
+    with listening(ctl, flood), ShimConnection(str(ctl)) as shim, pytest.raises(NoShim, match="no end"):
         shim.ask(30.0, op="status")
     assert sent < ANSWER_MAX_BYTES + BUFFERED_BYTES
 
@@ -84,7 +84,7 @@ def test_an_answer_may_be_long_and_come_in_parts(ctl: Path) -> None:
         for part in (b'{"ok": true, "error": "', word, b'"}', b"\n"):
             visitor.sendall(part)
 
-    with listening(ctl, answer), Line(str(ctl)) as shim:
+    with listening(ctl, answer), ShimConnection(str(ctl)) as shim:
         assert shim.ask(30.0, op="status") == {"ok": True, "error": word.decode()}
 
 
@@ -104,7 +104,7 @@ def test_a_stopped_shim_at_which_many_have_knocked_lets_nobody_wait_for_ever(
         while is_let_in(knocked.enter_context(socket.socket(socket.AF_UNIX)), ctl):
             pass
         with pytest.raises(TimeoutError):
-            Line(str(ctl))
+            ShimConnection(str(ctl))
 
 
 @linux_only
@@ -115,7 +115,7 @@ def test_another_users_process_at_the_socket_is_not_spoken_to(ctl: Path) -> None
         number = desk.fileno()
         subprocess.run([sys.executable, "-c", LISTEN_AS_NOBODY, str(number)], pass_fds=[number], check=True)
         with pytest.raises(NoShim, match="another user"):
-            Line(str(ctl))
+            ShimConnection(str(ctl))
 
 
 @pytest.mark.parametrize("what", ["a file", "a symlink to a socket"])
@@ -127,5 +127,5 @@ def test_only_a_socket_in_its_place_is_one(ctl: Path, what: str) -> None:
         else:
             there.symlink_to(ctl)
         with pytest.raises(NoShim, match="something else"):
-            Line(str(there))
-        Line(str(ctl)).close()
+            ShimConnection(str(there))
+        ShimConnection(str(ctl)).close()

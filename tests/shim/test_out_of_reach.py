@@ -22,7 +22,9 @@ from tests.support.waiting import wait_until
 
 pytestmark = linux_only
 Ended = Callable[[str], Look]
-in_groups = pytest.mark.skipif(cgroup.plain_place() is None, reason="no control group can be made here")
+in_groups = pytest.mark.skipif(
+    cgroup.place_without_limits() is None, reason="no control group can be made here"
+)
 
 
 def test_a_job_that_stops_its_shim_at_once_is_started_and_has_its_timeout(jobs: Jobs, ended: Ended) -> None:

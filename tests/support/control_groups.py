@@ -30,7 +30,7 @@ def skip_without_control_group(item: pytest.Item) -> None:
 def can_be_made(kind: str) -> bool:
     name = f"test-{os.getpid()}"
     try:
-        return kind in cgroup.made(name, {kind: 1 << 20})
+        return kind in cgroup.make_groups(name, {kind: 1 << 20})
     finally:
         for group in groups_left(name):
             cgroup.remove(str(group))

@@ -11,7 +11,7 @@ from typing import Any
 
 from bgjob.api import Jobs
 from bgjob.link import control
-from bgjob.link.control import Line
+from bgjob.link.control import ShimConnection
 from bgjob.system import processes
 from tests.support.process_table import parent_of, wait_until_gone
 from tests.support.waiting import PATIENCE_S
@@ -61,7 +61,7 @@ def settable_signals(mask: str) -> int:
 
 
 def ask(jobs: Jobs, job_id: str, payload: bytes = b"", **request: object) -> dict[str, Any]:
-    with Line(jobs.store.control_path(job_id)) as line:
+    with ShimConnection(jobs.store.control_path(job_id)) as line:
         return line.ask(PATIENCE_S, payload, **request)
 
 

@@ -11,7 +11,7 @@ import pytest
 from bgjob.api import Jobs, Look, Typed
 from bgjob.core.job import Exited, Killed, Lost, TimedOut
 from bgjob.link import sweep
-from bgjob.link.control import Line
+from bgjob.link.control import ShimConnection
 from bgjob.store.records import read_state
 from bgjob.system import processes
 from tests.support.gate import Gate
@@ -176,7 +176,7 @@ def test_a_kill_that_was_begun_is_finished(jobs: Jobs, gate: Gate, ended: Ended)
         f"trap 'echo asked; {gate.reach}' TERM; {gate.reach}; while :; do sleep 0.05; done"
     ).id
     gate.wait_until_reached()
-    with Line(jobs.store.control_path(job_id)) as line:
+    with ShimConnection(jobs.store.control_path(job_id)) as line:
         line.send(10, op="kill", signal=signal.SIGTERM, grace_s=1)
         gate.wait_until_reached()
         processes.send(shim_pid(jobs, job_id), signal.SIGKILL)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.system import cgroup
-from bgjob.system.cgroup import CPU, MEMORY, PROCESSES, Group, made, remove_left, tops_of
+from bgjob.system.cgroup import CPU, MEMORY, PROCESSES, Group, make_groups, remove_left, tops_of
 
 VERSION_1 = """\
 30 23 0:26 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
@@ -45,7 +45,7 @@ class TestWhereWeAre:
 
     def test_a_system_without_them_has_none(self) -> None:
         assert tops_of("", "") == {}
-        assert made("x", LIMITS, {}) == {}
+        assert make_groups("x", LIMITS, {}) == {}
 
 
 class Slices:
@@ -69,8 +69,8 @@ class Slices:
             (group / name).write_text("")
         return group
 
-    def made(self, limits: dict[str, float] = LIMITS) -> dict[str, Group]:
-        return made("x", limits, {"": (str(self.top), str(self.scope))})
+    def make_groups(self, limits: dict[str, float] = LIMITS) -> dict[str, Group]:
+        return make_groups("x", limits, {"": (str(self.top), str(self.scope))})
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ class TestVersion2:
     def test_the_group_is_beside_ours_where_controllers_are_handed_out(self, slices: Slices) -> None:
         """Not below ours: a group that has processes cannot hand out any."""
         group = slices.prepare(slices.slice)
-        groups = slices.made()
+        groups = slices.make_groups()
         assert {kind: each.directory for kind, each in groups.items()} == dict.fromkeys(LIMITS, str(group))
         assert (group / "memory.max").read_text() == str(1 << 20)
         assert (group / "memory.swap.max").read_text() == "0"
@@ -92,35 +92,35 @@ class TestVersion2:
     def test_a_group_with_a_limit_on_memory_is_not_left(self, slices: Slices) -> None:
         slices.prepare(slices.slice)
         (slices.scope / "memory.max").write_text("1000000\n")
-        assert MEMORY not in slices.made({MEMORY: 10.0})
+        assert MEMORY not in slices.make_groups({MEMORY: 10.0})
 
     def test_a_limit_on_processes_is_taken_along(self, slices: Slices) -> None:
         """Leaving a group must not be a way out of what it may do."""
         group = slices.prepare(slices.slice)
         (slices.scope / "pids.max").write_text("70\n")
-        assert set(slices.made({MEMORY: 1e6})) == {MEMORY}
+        assert set(slices.make_groups({MEMORY: 1e6})) == {MEMORY}
         assert (group / "pids.max").read_text() == "70"
 
     def test_the_lower_of_both_limits_on_processes_counts(self, slices: Slices) -> None:
         group = slices.prepare(slices.slice)
         (slices.scope / "pids.max").write_text("3\n")
-        slices.made()
+        slices.make_groups()
         assert (group / "pids.max").read_text() == "3"
 
     def test_what_nobody_hands_out_is_left_to_watching(self, slices: Slices) -> None:
         group = slices.prepare(slices.slice)
         (slices.slice / "cgroup.subtree_control").write_text("memory\n")
-        assert set(slices.made()) == {MEMORY, CPU}
+        assert set(slices.make_groups()) == {MEMORY, CPU}
         assert (group / "pids.max").read_text() == ""
 
     def test_cpu_time_needs_no_controller(self, slices: Slices) -> None:
         slices.prepare(slices.scope)
-        assert set(slices.made({CPU: 1.0})) == {CPU}
+        assert set(slices.make_groups({CPU: 1.0})) == {CPU}
 
     def test_a_group_whose_limit_cannot_be_written_is_none(self, slices: Slices) -> None:
         group = slices.prepare(slices.slice)
         (group / "memory.max").unlink()
-        assert slices.made({MEMORY: 1e6}) == {}
+        assert slices.make_groups({MEMORY: 1e6}) == {}
 
     def test_the_kernels_answers_are_read(self, slices: Slices) -> None:
         directory = slices.prepare(slices.slice)
@@ -171,7 +171,9 @@ def test_a_group_without_limits_is_made_below_our_own_in_version_2_first(tmp_pat
             (place / "cgroup.procs").touch()
     tops = {name: (str(tmp_path), str(place)) for name, place in places.items()}
     both = {"pids": tops["pids"], "": tops["unified"]}
-    assert cgroup.plain_place(both) == str(places["unified"])
-    assert cgroup.plain_place({"": tops["without processes"], "pids": tops["pids"]}) == str(places["pids"])
-    assert cgroup.plain_place({"": tops['with "quotes"']}) is None
-    assert cgroup.plain_place({}) is None
+    assert cgroup.place_without_limits(both) == str(places["unified"])
+    assert cgroup.place_without_limits({"": tops["without processes"], "pids": tops["pids"]}) == str(
+        places["pids"]
+    )
+    assert cgroup.place_without_limits({"": tops['with "quotes"']}) is None
+    assert cgroup.place_without_limits({}) is None

@@ -6,7 +6,7 @@ import pytest
 from bgjob.core.config import (
     SETTINGS,
     Settings,
-    for_jobs,
+    environment_for_jobs,
     own_variables,
     settings_as_markdown,
     settings_from,
@@ -246,8 +246,8 @@ def test_a_job_gets_neither_our_settings_nor_what_is_hidden() -> None:
         "BC": "",
         "a": "",
     }
-    assert for_jobs(environ, settings_from(environ)).keys() == {"PATH", "B", "a"}
-    assert for_jobs(environ, settings_from({"MCP_BG_HIDDEN_VARIABLES": "none"})).keys() == {
+    assert environment_for_jobs(environ, settings_from(environ)).keys() == {"PATH", "B", "a"}
+    assert environment_for_jobs(environ, settings_from({"MCP_BG_HIDDEN_VARIABLES": "none"})).keys() == {
         *environ.keys() - {"MCP_BG_HIDDEN_VARIABLES"}
     }
 

@@ -15,7 +15,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.core.job import Job, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.link.control import Line, NoShim
+from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
 from bgjob.output.text import plain_line
@@ -57,7 +57,7 @@ class Awaited:
         self._is_armed = False
         self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
-        self.line: Line | None = None
+        self.line: ShimConnection | None = None
         self.snapshot = Snapshot(context, job_id)
         self.met: Met | None = None
 
@@ -142,7 +142,7 @@ class Awaited:
         if self._is_armed:
             return
         try:
-            self.line = self.line or Line(self._context.store.control_path(self.job.id))
+            self.line = self.line or ShimConnection(self._context.store.control_path(self.job.id))
             self.line.send(SHIM_PATIENCE_S, op="wait", beyond=self._beyond())
             self._is_armed = True
         except (NoShim, TimeoutError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from bgjob.core.config import Settings, for_jobs
+from bgjob.core.config import Settings, environment_for_jobs
 from bgjob.home import queue_dir, watch_registry
 from bgjob.link.spawn import Spawner, start_dispatcher
 from bgjob.store import retention
@@ -44,7 +44,9 @@ class Context:
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
-        return cls(store, settings, for_jobs(environ, settings), spawner, _own_umask(), Reconciler(store))
+        return cls(
+            store, settings, environment_for_jobs(environ, settings), spawner, _own_umask(), Reconciler(store)
+        )
 
 
 def _own_umask() -> int:

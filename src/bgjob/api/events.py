@@ -75,7 +75,7 @@ def news(context: Context) -> News | None:
 def _catch_up(context: Context, job_ids: Sequence[str]) -> None:
     """Ends that no process told are told; without a watcher, watched output is looked at here."""
     store = context.store
-    store.check_there()
+    store.check_home_exists()
     if watch_registry.registered(store.home) and not watch_registry.has_watcher(store.home):
         from bgjob.watch import watcher  # most reads do not need it
 
@@ -112,7 +112,7 @@ def _check_known(context: Context, job_id: str) -> None:
         context.store.load(job_id)
     except JobNotFound:
         with _readable(context):
-            if not event_reader.speaks_of(context.store.events, job_id):
+            if not event_reader.has_event_of(context.store.events, job_id):
                 raise
 
 
@@ -122,7 +122,7 @@ def _found(context: Context, since: Cursor | None, wanted: Wanted, budget: int) 
     events = context.store.events
     first = event_log.beginning(events)
     gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
-    return _oldest(context, event_reader.whole(events, since), wanted, budget, gone)
+    return _oldest(context, event_reader.place_between_events(events, since), wanted, budget, gone)
 
 
 def _oldest(context: Context, place: Cursor, wanted: Wanted, budget: int, gone: int) -> Happenings:

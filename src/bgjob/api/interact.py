@@ -16,7 +16,7 @@ from bgjob.api.start import check_may_steer
 from bgjob.core.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
-from bgjob.link.control import Line, NoShim
+from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.terminal.keys import keys_to_bytes
 
@@ -94,7 +94,7 @@ def _has_application_cursor(log: LogReader) -> bool:
     return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
 
 
-def _resize(shim: Line, job: Job, rows: int, cols: int) -> None:
+def _resize(shim: ShimConnection, job: Job, rows: int, cols: int) -> None:
     if not job.spec.pty:
         raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
     check_size(rows, cols)
@@ -104,7 +104,7 @@ def _resize(shim: Line, job: Job, rows: int, cols: int) -> None:
 
 
 def _feed(
-    context: Context, shim: Line, job_id: str, data: bytes, wait_s: float, close_stdin: bool
+    context: Context, shim: ShimConnection, job_id: str, data: bytes, wait_s: float, close_stdin: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the shim said when it had written the input, and when the job had answered."""
     deadline = time.monotonic() + wait_s
@@ -116,13 +116,13 @@ def _feed(
     return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
 
 
-def _line(context: Context, job_id: str) -> Line:
+def _line(context: Context, job_id: str) -> ShimConnection:
     """To the job's shim; or to its guard, which may be about to take over."""
     deadline = time.monotonic() + SHIM_PATIENCE_S
     waking = Waking(lambda: supervisors_of(context, job_id))
     while True:
         try:
-            return Line(context.store.control_path(job_id))
+            return ShimConnection(context.store.control_path(job_id))
         except (NoShim, TimeoutError):
             if not context.store.has_shim(job_id):
                 raise
@@ -132,7 +132,7 @@ def _line(context: Context, job_id: str) -> Line:
         time.sleep(LOOK_AGAIN_S)
 
 
-def _wait_for_answer(shim: Line, offset: int, patience_s: float) -> dict[str, Any] | None:
+def _wait_for_answer(shim: ShimConnection, offset: int, patience_s: float) -> dict[str, Any] | None:
     """Until the job has printed something and waits for more, or has gone quiet, or ended; or the time is up."""
     if patience_s <= 0:
         return None

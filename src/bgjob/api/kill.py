@@ -14,7 +14,7 @@ from bgjob.api.results import Kill
 from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
 from bgjob.core.job import Job, Killed, Lost, Running
 from bgjob.link import sweep
-from bgjob.link.control import Line, NoShim
+from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Supervisors
 
 SHIM_PATIENCE_S = 10.0
@@ -39,7 +39,7 @@ class Waking:
                 supervisors.wake()
             self._next_at = time.monotonic() + WAKE_EVERY_S
 
-    def until_readable(self, line: Line, patience_s: float) -> bool:
+    def until_readable(self, line: ShimConnection, patience_s: float) -> bool:
         """False: no answer has come in time."""
         deadline = time.monotonic() + patience_s
         poll = select.poll()
@@ -115,7 +115,7 @@ def _ask_to_kill(context: Context, job_id: str, number: int, grace_s: float) -> 
     while store.has_shim(job_id) and time.monotonic() < deadline:
         asked_at = time.monotonic()
         left_s = max(0.0, began + grace_s - asked_at)
-        with contextlib.suppress(NoShim, TimeoutError), Line(store.control_path(job_id)) as shim:
+        with contextlib.suppress(NoShim, TimeoutError), ShimConnection(store.control_path(job_id)) as shim:
             shim.send(CONNECT_PATIENCE_S, op="kill", signal=number, grace_s=left_s)
             return _answer(context, job_id, shim, waking, left_s)
         if time.monotonic() > asked_at + CONNECT_PATIENCE_S:  # it was one that listened
@@ -125,7 +125,9 @@ def _ask_to_kill(context: Context, job_id: str, number: int, grace_s: float) -> 
     return None
 
 
-def _answer(context: Context, job_id: str, shim: Line, waking: Waking, grace_s: float) -> dict[str, Any]:
+def _answer(
+    context: Context, job_id: str, shim: ShimConnection, waking: Waking, grace_s: float
+) -> dict[str, Any]:
     killed = 0
     if not waking.until_readable(shim, grace_s + LATE_S):
         with supervisors_of(context, job_id) as supervisors:
@@ -180,7 +182,7 @@ def _stuck(context: Context, job_id: str) -> NotSteerable:
 def _kill_without_shim(context: Context, job: Job, was_running: bool) -> Kill:
     """The job has ended, perhaps while we asked its shim; or it is lost, and what is left of it must go."""
     left = sweep.kill(job.id, first_process(job)) if isinstance(job.state, Lost) else 0
-    context.store.forget_groups(job.id)
+    context.store.remove_control_groups(job.id)
     return _done(left > 0 or (was_running and isinstance(job.state, Killed)), left, job)
 
 

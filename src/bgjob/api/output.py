@@ -13,7 +13,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.link.control import Line, NoShim
+from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output import cleaner, excerpt
 from bgjob.output.log_reader import LogReader
 
@@ -158,7 +158,10 @@ def follow_output(context: Context, job_id: str, wait: bool) -> Iterator[Chunk]:
 
 def _wait_beyond(context: Context, job_id: str, offset: int) -> int:
     """Until the job has printed more, or ended; how much it has printed then."""
-    with contextlib.suppress(NoShim, TimeoutError), Line(context.store.control_path(job_id)) as shim:
+    with (
+        contextlib.suppress(NoShim, TimeoutError),
+        ShimConnection(context.store.control_path(job_id)) as shim,
+    ):
         return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
     time.sleep(NO_SHIM_S)
     return offset

@@ -8,7 +8,7 @@ from bgjob.api.context import Context
 from bgjob.api.results import InputWord
 from bgjob.core.job import Job, Lost, Running
 from bgjob.link import sweep
-from bgjob.link.control import Line, NoShim
+from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Identity, Supervisors
 from bgjob.system import processes, stdin_wait
 
@@ -28,11 +28,11 @@ def processes_of(context: Context, job: Job) -> Sequence[int]:
     return tree or sweep.members(job.id, first_process(job))
 
 
-def first_process(job: Job) -> sweep.Known | None:
+def first_process(job: Job) -> sweep.FirstProcess | None:
     """The process that the job was started as, if that was in this boot."""
     run = job.run
     is_of_this_boot = run is not None and run.boot_id == processes.boot_id()
-    return sweep.Known(run.pid, run.started_at) if run and is_of_this_boot else None
+    return sweep.FirstProcess(run.pid, run.started_at) if run and is_of_this_boot else None
 
 
 def supervisors_of(context: Context, job_id: str) -> Supervisors:
@@ -58,7 +58,7 @@ def waits_for_input(
 
 def _ask_shim(context: Context, job_id: str, patience_s: float) -> InputWord:
     try:
-        with Line(context.store.control_path(job_id)) as shim:
+        with ShimConnection(context.store.control_path(job_id)) as shim:
             word: InputWord = shim.ask(patience_s, op="waits")["waits"]
     except (NoShim, TimeoutError, KeyError):
         return "unknown"
@@ -67,5 +67,8 @@ def _ask_shim(context: Context, job_id: str, patience_s: float) -> InputWord:
 
 def flush_output(context: Context, job_id: str) -> None:
     """Returns when all that the job has printed until now is in its log: the shim reads the pipes before it answers."""
-    with contextlib.suppress(NoShim, TimeoutError), Line(context.store.control_path(job_id)) as shim:
+    with (
+        contextlib.suppress(NoShim, TimeoutError),
+        ShimConnection(context.store.control_path(job_id)) as shim,
+    ):
         shim.ask(SHIM_PATIENCE_S, op="waits")

@@ -82,7 +82,7 @@ def own_variables(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in environ if name.startswith(PREFIX))
 
 
-def for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def environment_for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """What of this environment a job inherits."""
     own = own_variables(environ)
     is_hidden = re.compile("|".join(map(translate, settings.hidden_variables)) or r"(?!)").match

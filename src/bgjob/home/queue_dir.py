@@ -128,7 +128,7 @@ def is_startable(directory: str) -> bool:
     return is_waiting(directory) and not os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
 
 
-def take(directory: str) -> bool:
+def take_launch_file(directory: str) -> bool:
     """By the holder of the lock: the job does not wait any more. False if it never did."""
     try:
         os.rename(f"{directory}/{jobdir.LAUNCH}", f"{directory}/{jobdir.LAUNCH_TAKEN}")
@@ -144,7 +144,7 @@ def is_being_taken(directory: str) -> bool:
     )
 
 
-def put_back(directory: str) -> bool:
+def put_back_launch_file(directory: str) -> bool:
     """By the holder of the lock, if it has started nothing: whether the job waits, still or again."""
     if not is_waiting(directory):
         try:

@@ -52,7 +52,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-class Line:
+class ShimConnection:
     """A connection to one shim. TimeoutError: the shim has not answered in time; the job is not affected."""
 
     def __init__(self, path: str) -> None:

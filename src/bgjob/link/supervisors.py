@@ -70,7 +70,7 @@ class Supervisors:
     def kill_job(self) -> int:
         """End all processes of the job from outside; how many. They are stopped first, so that none can
         fork."""
-        frozen = {pid for root in self._ours() for pid in processes.Freezing(root, self._ours()).all()}
+        frozen = {pid for root in self._ours() for pid in processes.TreeFreezer(root, self._ours()).freeze()}
         killed = sweep.kill_each({pid: processes.stat_of(pid)[START_TICKS] for pid in frozen})
         self.wake()
         return killed

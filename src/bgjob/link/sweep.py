@@ -24,7 +24,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 START_TAKES_S = 2.0
 
 
-class Known(NamedTuple):
+class FirstProcess(NamedTuple):
     """The process that a job was started as, by its record of this boot. Its pid is also that of its
     session."""
 
@@ -32,18 +32,18 @@ class Known(NamedTuple):
     started_at: float
 
 
-class Seen(NamedTuple):
+class TableEntry(NamedTuple):
     parent: int
     session: int
     start_ticks: int
 
 
-def members(job_id: str, first: Known | None = None) -> list[int]:
+def members(job_id: str, first: FirstProcess | None = None) -> list[int]:
     """The live processes of a job."""
     return sorted(_members(job_id, first))
 
 
-def _members(job_id: str, first: Known | None) -> dict[int, int]:
+def _members(job_id: str, first: FirstProcess | None) -> dict[int, int]:
     """By pid: when each was started, in ticks. Pid and start identify a process."""
     table = _table()
     found = {pid for pid in table if processes.is_marked(pid, job_id) or cgroup.is_member(pid, job_id)}
@@ -55,13 +55,13 @@ def _members(job_id: str, first: Known | None) -> dict[int, int]:
     return {pid: table[pid].start_ticks for pid in found}
 
 
-def _is_it(seen: Seen, known: Known) -> bool:
+def _is_it(seen: TableEntry, known: FirstProcess) -> bool:
     """False: the pid was reused, by a process that was started later."""
     age_s = processes.since_boot_s() - seen.start_ticks / TICKS_PER_S
     return abs(time.time() - age_s - known.started_at) < START_TAKES_S
 
 
-def _relatives(table: dict[int, Seen], found: set[int], own_session: int) -> set[int]:
+def _relatives(table: dict[int, TableEntry], found: set[int], own_session: int) -> set[int]:
     """Children of the job's processes, and members of its sessions.
 
     A session counts if its leader is, or was, the job's: a process in the session of a person's terminal may
@@ -72,16 +72,16 @@ def _relatives(table: dict[int, Seen], found: set[int], own_session: int) -> set
     return {pid for pid, seen in table.items() if seen.parent in found or seen.session in sessions} - found
 
 
-def _table() -> dict[int, Seen]:
+def _table() -> dict[int, TableEntry]:
     table = {pid: _seen(pid) for pid in processes.every_pid()}
     return {pid: seen for pid, seen in table.items() if seen}
 
 
-def _seen(pid: int) -> Seen | None:
+def _seen(pid: int) -> TableEntry | None:
     line = (processes.read_if_there(f"/proc/{pid}/stat") or b"").rpartition(b") ")[2].split()
     if not line or line[0] in DEAD:
         return None
-    return Seen(int(line[PARENT]), int(line[SESSION]), int(line[START_TICKS]))
+    return TableEntry(int(line[PARENT]), int(line[SESSION]), int(line[START_TICKS]))
 
 
 def are_supervised(pids: list[int]) -> bool:
@@ -94,7 +94,7 @@ def _ancestors(pid: int) -> Iterator[int]:
         yield pid
 
 
-def kill(job_id: str, first: Known | None = None) -> int:
+def kill(job_id: str, first: FirstProcess | None = None) -> int:
     """SIGKILL to what is left of a job without a shim, until nothing is left; how many processes that
     were."""
     killed = 0

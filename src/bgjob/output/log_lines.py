@@ -163,7 +163,7 @@ def _opened(
             with log.opened(segment) as (source, index):
                 yield _Runs(segment, index), source
         except Rotated:
-            yield from _opened(log, log.look_again(segment), newest_first)
+            yield from _opened(log, log.replace_deleted(segment), newest_first)
 
 
 def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:

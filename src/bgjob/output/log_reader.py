@@ -161,7 +161,7 @@ class LogReader:
         with opened(self._path(segment)) as fd:
             yield Whole(fd, segment.start), self._index(segment)
 
-    def look_again(self, gone: Segment) -> list[Segment]:
+    def replace_deleted(self, gone: Segment) -> list[Segment]:
         """What is kept of a deleted segment, which it replaces in this reader."""
         now = LogReader(self._directory).segments(gone.start, gone.end)
         left = [

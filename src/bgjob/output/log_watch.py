@@ -33,13 +33,13 @@ class Watch:
         self.suppressed = 0
         self._allowance, self._counted_at = BURST, time.monotonic()
 
-    def may_tell(self) -> bool:
+    def may_make_event(self) -> bool:
         now = time.monotonic()
         self._allowance = min(BURST, self._allowance + (now - self._counted_at) * PER_SECOND)
         self._counted_at = now
         return self._allowance >= 1.0
 
-    def told(self, **details: object) -> Event:
+    def event(self, **details: object) -> Event:
         """An event, with the number of lines that were left out before it."""
         self._allowance -= 1.0
         event = {"kind": "matched", "pattern": self.text, **details}
@@ -104,18 +104,18 @@ class LogWatch:
             yield from self._gap(log.end)
         self.is_behind = False
 
-    def look_at_unfinished(self) -> Iterator[Event]:
+    def match_unfinished(self) -> Iterator[Event]:
         """Match unfinished lines, after a pause of the output: a prompt is such a line."""
         for stream, lines in self._lines.items():
             if lines.unfinished:
                 data = lines.unfinished.data
                 yield from self._matches(Lines(lines.unfinished, 0, len(data)), stream, is_early=True)
 
-    def tell_what_was_not(self, *, is_over: bool = False) -> Iterator[Event]:
+    def left_out_events(self, *, is_over: bool = False) -> Iterator[Event]:
         """Events of matches that were left out, and of bytes that were deleted before they were read."""
         for watch in self._watches:
-            if watch.suppressed and (is_over or watch.may_tell()):
-                yield watch.told()
+            if watch.suppressed and (is_over or watch.may_make_event()):
+                yield watch.event()
         now = time.monotonic()
         if self._missed and (is_over or now >= self._missed_at + TELL_MISSED_EVERY_S):
             yield {"kind": "unwatched", "bytes": self._missed}
@@ -124,7 +124,7 @@ class LogWatch:
     def finish(self) -> Iterator[Event]:
         """The last events: nothing more will come."""
         yield from self._flush()
-        yield from self.tell_what_was_not(is_over=True)
+        yield from self.left_out_events(is_over=True)
 
     def _gap(self, until: int) -> Iterator[Event]:
         yield from self._flush()
@@ -153,7 +153,7 @@ class LogWatch:
         last = end - data.endswith(b"\n", at, end)
         active = []
         for watch in self._watches:
-            if watch.may_tell():
+            if watch.may_make_event():
                 active.append(watch)
             else:
                 watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
@@ -163,8 +163,8 @@ class LogWatch:
                 return
             start, at = data.rfind(b"\n", at, span[0]) + 1 or at, data.find(b"\n", span[1], end) + 1 or end
             for watch in active[:]:
-                yield from self._told(watch, lines, (start, at), stream, is_early)
-                if not watch.may_tell():
+                yield from self._event_of(watch, lines, (start, at), stream, is_early)
+                if not watch.may_make_event():
                     active.remove(watch)
                     watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
 
@@ -177,7 +177,7 @@ class LogWatch:
             return together.find(data, at, last)
         return min(filter(None, (watch.pattern.find(data, at, last) for watch in active)), default=None)
 
-    def _told(
+    def _event_of(
         self, watch: Watch, lines: Lines, line: tuple[int, int], stream: int, is_early: bool
     ) -> Iterator[Event]:
         """The event of this pattern in this line, if it matches and has no event yet."""
@@ -192,7 +192,7 @@ class LogWatch:
         if is_early:
             told = early[1] if match.offset == early[0] else set()
             self._early[stream] = (match.offset, told | {watch.text})
-        yield watch.told(
+        yield watch.event(
             line=match.line.decode("utf-8", "replace") + ("…" if match.cut else ""),
             stream=STREAM_WORDS[stream],
             cursor=f"{match.offset}-{match.end}",

@@ -79,7 +79,7 @@ def _is_of_our_job(lock: int) -> bool:
 def _start(spec: Record, held: Held, handoff: HandoffSender, umask: int, child_ends: ChildEnds) -> None:
     try:
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
-        was_queued = queue_dir.take(os.curdir)
+        was_queued = queue_dir.take_launch_file(os.curdir)
         held.publish()
         supervisor = Supervisor(spec, held, handoff, _spawner(spec, held.inherited, umask))
         pid = supervisor.start(child_ends)
@@ -166,7 +166,7 @@ def _enter(directory: str) -> None:
 
 def _kill_all(job_id: str) -> None:
     while _has_children():
-        for pid in processes.Freezing(os.getpid()).all():
+        for pid in processes.TreeFreezer(os.getpid()).freeze():
             processes.send(pid, signal.SIGKILL)
         while dead := _dead_child():
             child.reap(dead)
@@ -242,7 +242,7 @@ def _first_child() -> int:
     children = processes.children(os.getpid())
     if not children:
         raise OSError("the job's process cannot be seen")
-    return processes.eldest(children)
+    return processes.first_process(children)
 
 
 def _outcome_on_disk() -> Record | None:
@@ -277,7 +277,11 @@ def _report(inherited: Inherited, answer: bytes) -> None:
 
 def _give_up(inherited: Inherited, error: Exception) -> None:
     """A queued job goes back into the queue if the trouble will pass: no starter waits for an answer."""
-    if getattr(error, "errno", None) in TRANSIENT and not _has_children() and queue_dir.put_back(os.curdir):
+    if (
+        getattr(error, "errno", None) in TRANSIENT
+        and not _has_children()
+        and queue_dir.put_back_launch_file(os.curdir)
+    ):
         _unlock(inherited)
     else:
         _fail(inherited, error)

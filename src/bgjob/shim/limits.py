@@ -98,7 +98,7 @@ class Limits:
         cgroup.remove_left((jobdir.read_record(jobdir.LIMITS) or {}).get("groups"), self._job_id)
 
     def _make_groups(self) -> None:
-        self._groups = cgroup.made(self._job_id, self._most) if self._may_group else {}
+        self._groups = cgroup.make_groups(self._job_id, self._most) if self._may_group else {}
 
     def _keep_groups(self, is_kept: Callable[[str, Group], bool]) -> None:
         kept = {kind: group for kind, group in self._groups.items() if is_kept(kind, group)}

@@ -66,7 +66,7 @@ class Stop:
 
     def _kill(self) -> None:
         """Freeze first, so that nothing can multiply while we shoot; again until wait() says there is none."""
-        frozen = processes.Freezing(os.getpid()).all()
+        frozen = processes.TreeFreezer(os.getpid()).freeze()
         self._count(list(frozen))
         for pid in frozen:
             processes.send(pid, signal.SIGKILL)

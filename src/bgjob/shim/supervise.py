@@ -22,7 +22,7 @@ from bgjob.shim.stop import Stop
 from bgjob.shim.upkeep import Upkeep
 from bgjob.shim.waiters import Waiters
 from bgjob.system import processes
-from bgjob.system.stdin_wait import input_at, input_of, surely_none_waits, waits_for_input
+from bgjob.system.stdin_wait import input_at, input_of, none_waits_for_input, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Supervisor:
         return (
             self._pid > 0
             and self.stdin.is_open
-            and not surely_none_waits(self._pid)
+            and not none_waits_for_input(self._pid)
             and self.waits_for_input() == "yes"
         )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bgjob.shim.handoff import HandoffSender, Held
     from bgjob.shim.loop import Loop
 
-PLACE = cgroup.plain_place()  # here: found after a fork, it would cost each shim 100 KB
+PLACE = cgroup.place_without_limits()  # here: found after a fork, it would cost each shim 100 KB
 # to move a process takes the kernel 10 ms at times: not while a job starts, nor for a short one
 GATHER_AFTER_S = 0.25
 LOOK_EVERY_S = 5.0

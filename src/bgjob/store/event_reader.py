@@ -74,11 +74,11 @@ def heads(
         yield LINE.findall(text), end
 
 
-def speaks_of(directory: str, job_id: str) -> bool:
+def has_event_of(directory: str, job_id: str) -> bool:
     return any(found == job_id for some, _ in heads(directory, Cursor(0, 0)) for _, found in some)
 
 
-def whole(directory: str, since: Cursor) -> Cursor:
+def place_between_events(directory: str, since: Cursor) -> Cursor:
     """That place, if it lies between two events; else the nearest such place before it, or the beginning of
     the log.
 
@@ -92,7 +92,7 @@ def whole(directory: str, since: Cursor) -> Cursor:
 
 def _texts(directory: str, since: Cursor) -> Iterator[tuple[str, Cursor]]:
     """All whole lines after that place, a segment at a time, and where the segment begins."""
-    place = whole(directory, since)
+    place = place_between_events(directory, since)
     while True:
         following = [number for number in event_log.segments(directory) if number > place.segment]
         # After the list of segments: all that was written before a newer segment began is here.

@@ -166,14 +166,14 @@ class Store:
         with self._readable():
             return read_limited_by(self.directory(job_id))
 
-    def forget_groups(self, job_id: str) -> None:
+    def remove_control_groups(self, job_id: str) -> None:
         """Remove the control groups of a job whose shim and guard were killed; other jobs have none left."""
         with self._readable():
             cgroup.remove_left(read_groups(self.directory(job_id)), job_id)
 
     def load(self, job_id: str) -> Job:
         self.directory(job_id)  # refuses what is no id, also if the home is gone
-        self.check_there()
+        self.check_home_exists()
         return self._load(job_id)
 
     def _load(self, job_id: str) -> Job:
@@ -267,7 +267,7 @@ class Store:
     def remove(self, place: str, job_id: str) -> None:
         """Moved away in one step, so that no reader sees half a job; then deleted."""
         trash = f"{self.home}/{TRASH}/{job_id}"
-        self.forget_groups(job_id)
+        self.remove_control_groups(job_id)
         with contextlib.suppress(OSError):  # gone already, or it cannot be moved
             os.rename(self.directory(job_id), trash)
         remove_tree(trash)
@@ -318,7 +318,7 @@ class Store:
         if lacks_index or (not is_known and self._is_first_since_boot()):
             self._settle_in(made)
 
-    def check_there(self) -> None:
+    def check_home_exists(self) -> None:
         if not self._is_there():
             raise self._gone()
 

@@ -88,7 +88,7 @@ class Group:
         return 0
 
 
-def made(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
+def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
     """The group that enforces each of these limits, as far as the system lets us. Called again, the same
     groups."""
     tops = find_tops() if tops is None else tops
@@ -149,7 +149,7 @@ def _make(group: Group, limits: Mapping[str, float]) -> dict[str, Group]:
     return dict.fromkeys(limits, group)
 
 
-def plain_place(tops: Tops | None = None) -> str | None:
+def place_without_limits(tops: Tops | None = None) -> str | None:
     """Where a group without limits can be made: below our own, in some hierarchy."""
     tops = find_tops() if tops is None else tops
     places = [tops[""], *tops.values()] if "" in tops else tops.values()

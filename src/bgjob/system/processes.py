@@ -186,7 +186,7 @@ def has_execed(pid: int) -> bool:
     return not stat_of(pid)[FLAGS] & PF_FORKNOEXEC
 
 
-def eldest(pids: list[int]) -> int:
+def first_process(pids: list[int]) -> int:
     """The process that a job was started as, dead or alive: of the session leaders among these pids, the
     oldest."""
     stats = {pid: stat_of(pid) for pid in pids}
@@ -236,7 +236,7 @@ def group_of(pid: int) -> int:
         return 0
 
 
-class Freezing:
+class TreeFreezer:
     """Stops the tree below a process, while the tree may grow.
 
     A fork bomb forks faster than its processes can be stopped one by one. So with each process its whole
@@ -248,7 +248,7 @@ class Freezing:
         self._frozen: set[int] = set()
         self._groups = {0, 1, os.getpgrp()}
 
-    def all(self) -> set[int]:
+    def freeze(self) -> set[int]:
         """Looks until no other process is found: an orphan is found as our child.
 
         The number of looks is bounded: there may be processes that we may not stop.

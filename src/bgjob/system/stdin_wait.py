@@ -122,7 +122,7 @@ def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
     return Wait("unknown" if "unknown" in found else "no")
 
 
-def surely_none_waits(root: int) -> bool:
+def none_waits_for_input(root: int) -> bool:
     """Whether this process and all below it have one thread each, in calls that neither read nor watch.
 
     A shim calls this again and again, and must stay small: each function that it touches is a page of memory

@@ -50,7 +50,7 @@ class HookRunner:
         left_s = max(0.0, self._run.deadline - time.monotonic())
         return left_s if self._run.end >= 0 else min(left_s, LOOK_EVERY_S)
 
-    def turn(self) -> bool:
+    def advance(self) -> bool:
         """Do what can be done now, without waiting. True: all events were handed over."""
         while self._run is None or self._run.is_done():
             if self._run is not None:

@@ -116,7 +116,7 @@ class Watcher:
 
     def run(self) -> None:
         while self._has_work():
-            self._store.check_there()  # if not: the keeper finds out where the home is now
+            self._store.check_home_exists()  # if not: the keeper finds out where the home is now
             # CPU time: a busy machine does not make us rest longer.
             began = time.process_time()
             is_behind = self._turn()
@@ -144,7 +144,7 @@ class Watcher:
         over = [job_id for job_id in watch_registry.registered(HERE) if self._is_over(job_id)]
         self._reconcile(over)
         with contextlib.suppress(StoreUnusable, OSError):
-            if self._hooks.turn():  # all events were handed over
+            if self._hooks.advance():  # all events were handed over
                 for job_id in over:
                     self._remove(job_id)
         return any(job.is_behind for job in self._jobs.values())
@@ -230,8 +230,8 @@ class WatchedJob:
         if log.end != self._end:
             self._end, self._changed_at = log.end, now
         elif now >= self._changed_at + QUIET_S:
-            has_told |= self._tell(self._watch.look_at_unfinished)
-        return self._tell(self._watch.tell_what_was_not) or has_told
+            has_told |= self._tell(self._watch.match_unfinished)
+        return self._tell(self._watch.left_out_events) or has_told
 
     def _tell(self, events: Callable[[], Iterator[Event]]) -> bool:
         told = False
