@@ -52,7 +52,7 @@ def test_notes_stand_on_lines_of_their_own(parts: list[bytes | LeftOut | Dropped
         ("😀".encode()[:2], 2),
         ("😀".encode()[:3], 3),
         ("😀".encode(), 0),
-        (b"\x80\x80\x80", 0),  # nobody began these
+        (b"\x80\x80\x80", 0),  # the rest of a character that has no beginning
         (b"\xff", 0),  # begins nothing
         (b"\xc3\n", 0),
         (b"a\xe2\x82", 2),
