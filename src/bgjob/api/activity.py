@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bgjob.system.processes import LINUX, link_target, pss_bytes, read_if_there
+from bgjob.system.processes import LINUX, TICKS_PER_S, link_target, pss_bytes, read_if_there
 
 MemoryKind = Literal["pss", "rss"]
 
@@ -75,7 +75,7 @@ def activity(pids: Sequence[int]) -> Activity:
     read_bytes, written_bytes = _transferred(alive)
     return Activity(
         process_count=len(records),
-        cpu_s=sum(record.cpu_ticks for record in records) / os.sysconf("SC_CLK_TCK"),
+        cpu_s=sum(record.cpu_ticks for record in records) / TICKS_PER_S,
         memory_bytes=memory_bytes,
         memory_kind=memory_kind,
         read_bytes=read_bytes,

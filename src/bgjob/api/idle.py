@@ -1,6 +1,5 @@
 """How long a job has run and been silent, whatever was done to the machine's clock meanwhile."""
 
-import os
 import time
 
 from bgjob.core.job import Job
@@ -39,8 +38,5 @@ def likely_idle_s(by_clock_s: float, *, clock_set_by_s: float, ran_s: float) -> 
 
 def _ran_s(pid: int) -> float | None:
     """By the kernel's own clock, which nobody sets; None where it does not tell."""
-    line = processes.read_if_there(f"/proc/{pid}/stat")
-    if not line:
-        return None
-    ticks = int(line.rpartition(b") ")[2].split()[19])  # proc(5) calls it field 22, starttime
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+    start_ticks = processes.stat_of(pid)[processes.START_TICKS]
+    return max(0.0, processes.age_s(start_ticks)) if start_ticks else None

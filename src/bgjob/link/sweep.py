@@ -19,7 +19,6 @@ from bgjob.system.processes import GUARD, PARENT, SESSION, SHIM, START_TICKS
 
 DEATH_PATIENCE_S = 10.0
 DEAD = (b"Z", b"X")
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # From a process's fork to the record of it.
 START_TAKES_S = 2.0
 
@@ -57,8 +56,8 @@ def _members(job_id: str, first: FirstProcess | None) -> dict[int, int]:
 
 def _is_it(seen: TableEntry, known: FirstProcess) -> bool:
     """False: the pid was reused, by a process that was started later."""
-    age_s = processes.since_boot_s() - seen.start_ticks / TICKS_PER_S
-    return abs(time.time() - age_s - known.started_at) < START_TAKES_S
+    started_at = time.time() - processes.age_s(seen.start_ticks)
+    return abs(started_at - known.started_at) < START_TAKES_S
 
 
 def _relatives(table: dict[int, TableEntry], found: set[int], own_session: int) -> set[int]:

@@ -20,6 +20,7 @@ from bgjob.shim.limited_child import Bounds
 from bgjob.shim.restarts import OVER_LIMIT, limit_in
 from bgjob.system import cgroup, processes
 from bgjob.system.cgroup import CPU, MEMORY, PROCESSES
+from bgjob.system.processes import TICKS_PER_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ RUN_AWAY = ("memory", "processes")  # while they are asked to end, they take mor
 NEAR = 0.8
 LOOK_MIN_S, LOOK_NEAR_S, WATCHED_S, LOOK_MAX_S = 0.02, 0.1, 0.25, 1.0
 SHARE_OF_TIME = 20  # looking takes at most so small a part of the time
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CPU_TICKS, WAITED_TICKS, TASKS, PAGES = slice(11, 15), slice(13, 15), 17, 21  # places in /proc/<pid>/stat
 

@@ -20,6 +20,7 @@ SIGCHLD, SIGCONT = int(signal.SIGCHLD), int(signal.SIGCONT)
 SHIM, GUARD = "bgjob-shim", "bgjob-guard"
 JOB_ID_VARIABLE = "BGJOB_ID"
 MOST_LOOKS = 100
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 # And one more for each directory in it.
 LINKS_OF_A_DIRECTORY = 2
@@ -87,6 +88,11 @@ def boot_id() -> str | None:
 def since_boot_s() -> float:
     """By a clock that cannot be set, and that goes on while the machine sleeps."""
     return time.clock_gettime(SINCE_BOOT)
+
+
+def age_s(start_ticks: int) -> float:
+    """Of a process, by the START_TICKS of its stat."""
+    return since_boot_s() - start_ticks / TICKS_PER_S
 
 
 def is_this_boot(known: object) -> bool:
