@@ -43,8 +43,7 @@ class Spec:
     restart: Mapping[str, Any] = field(default_factory=dict)
     """policy (on-failure or always), max, backoff_s; empty: the job runs once."""
     queue: Mapping[str, Any] = field(default_factory=dict)
-    """after (ids), after_policy, not_before, max_jobs, group_slots; empty: the job did not ask for the
-    queue."""
+    """after (ids), after_policy, not_before, max_jobs, group_slots; empty: not from the queue."""
     group: str | None = None
     on_event: str | None = None
     """A shell command that is run for each event of the job."""
@@ -54,8 +53,7 @@ class Spec:
 
 
 class UnreadableSpec(Spec):
-    """Stands for a spec that cannot be read: `command` says why, `created_at` is the time of the
-    directory."""
+    """A spec that cannot be read: `command` says why, `created_at` is the time of the directory."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +190,7 @@ class Job:
 
     @property
     def is_understood(self) -> bool:
-        """False: it has a record that a newer version may read. We do not remove it for being one too
-        many."""
+        """False: a newer version may read it. Then it is not removed for being one too many."""
         return not isinstance(self.spec, UnreadableSpec) and not isinstance(self.state, Unreadable)
 
 

@@ -138,8 +138,7 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
 
 
 def compile_whole(text: str) -> WholePattern:
-    """Matched against a text as a whole, upper and lower case alike: `^` and `$` are its ends, and no
-    others."""
+    """Matched against a whole text, upper and lower case alike: `^` and `$` are its ends only."""
     import re2
 
     engine: Any = re2._re2.RE2

@@ -1,5 +1,4 @@
-"""Values of settings and options: each parser takes what was given, as text or as a number, or raises
-ValueError.
+"""Values of settings and options, from text or numbers. A parser raises ValueError.
 
 A number in text has ASCII digits only, and few enough that nothing overflows: no exponent, underscore, nan or
 inf. White space around a number is accepted, as in the reference.

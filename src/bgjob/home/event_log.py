@@ -70,8 +70,7 @@ def append(directory: str, kind: str, job_id: str, **details: object) -> None:
 
 
 def append_line(directory: str, event: bytes) -> None:
-    """The same for an event that is JSON already: an idle shim saves the memory that the first use of json
-    takes."""
+    """The same for JSON: an idle shim saves the memory that the first use of json takes."""
     try:
         # On a line of its own, also after a line that a full disk cut short.
         _append(directory, b"\n%b\n" % event)

@@ -56,8 +56,7 @@ def resolved(path: str) -> str:
 
 
 def make(path: str) -> list[str]:
-    """The directories that had to be made, innermost first. Not by os.makedirs: its mode is for the last one
-    only."""
+    """The directories that had to be made, innermost first: os.makedirs makes only the last one private."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -95,8 +94,7 @@ def open_safe(path: str) -> int:
 
 
 def enter(path: str) -> bool:
-    """Make a safe home our working directory: relative paths lead into it, even if its own path changes
-    later."""
+    """Make a safe home our working directory: relative paths stay in it if its own path changes."""
     try:
         fd = open_safe(path)
     except OSError:
@@ -163,8 +161,7 @@ def _who_else_writes(info: os.stat_result) -> str:
 
 
 def _is_private_group(info: os.stat_result) -> bool:
-    """Many systems give each user a group of the same name without other members, and a umask that lets it
-    write."""
+    """Many systems give each user a group of the same name, without others, that may write."""
     import grp
     import pwd
 
@@ -176,8 +173,7 @@ def _is_private_group(info: os.stat_result) -> bool:
 
 
 def _is_unmapped(uid: int) -> bool:
-    """In a user namespace, as sandboxes use them, root's directories have the overflow uid, which no user
-    has."""
+    """In a user namespace, as sandboxes use them, root's directories have the overflow uid."""
     try:
         with open("/proc/self/uid_map") as file:
             ranges = [tuple(map(int, line.split())) for line in file]

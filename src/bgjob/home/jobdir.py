@@ -162,8 +162,7 @@ def is_of_this_boot(spec: Record) -> bool:
 
 
 def create_locked(path: str, record: Record) -> int:
-    """A new record, and a descriptor that locks it: free when the last process that has the descriptor is
-    gone."""
+    """A new record and its lock, which is free when no process has the descriptor any more."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,8 +174,7 @@ def create_locked(path: str, record: Record) -> int:
 
 
 def is_locked(path: str) -> bool:
-    """Whether a process holds the lock. Unlike a pid, that is right after a reuse of pids and after a
-    reboot."""
+    """Whether a process holds the lock: right after a reuse of pids and after a reboot, unlike a pid."""
     fd = _opened(path)
     if fd is None:
         return False
@@ -199,8 +197,7 @@ def sync_directory(path: str) -> None:
 
 
 def seal_outcome(directory: str = os.curdir) -> None:
-    """Sync all that the outcome speaks of, then write its last byte: a sealed outcome has a whole log on
-    disk.
+    """Sync all that the outcome speaks of, then write its last byte: after a seal, the log is on disk.
 
     The seal is one byte, in place: it cannot be torn, and needs no room on a full disk.
     """

@@ -37,8 +37,7 @@ def segment_name(offset: int) -> str:
 
 
 def pieces_of(data: bytes) -> list[tuple[int, int, int, int]]:
-    """(offset, second number of its run, position in data, length) of each piece in the file of a kept
-    stream.
+    """(offset, second number of its run, position in data, length) of each piece of a kept stream.
 
     A piece that does not fit the one before it is a torn end, or not ours: the list ends there.
     """

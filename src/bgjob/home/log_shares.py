@@ -1,5 +1,4 @@
-"""What is kept of one stream when segments of a log are deleted: its newest bytes, up to the share of the
-stream.
+"""What is kept of one stream when segments of a log are deleted: its newest bytes, its share.
 
 They are copied into files of that stream before the segment is deleted. A kill -9 in between leaves both, and
 then the segment counts. A file is appended to until it is full, and deleted when all of it is beyond the

@@ -58,8 +58,7 @@ class LogWriter:
             self._resume()
 
     def take(self, source: int, stream: int, most: int = 1 << 30) -> int:
-        """Move at most `most` bytes to the log; 0 at the end of the stream, BlockingIOError if the pipe is
-        empty."""
+        """Move at most `most` bytes; 0 at the end of the stream, BlockingIOError if the pipe is empty."""
         if self._disk_is_full() or self._is_full():
             return self._drop(source, stream, most)
         try:

@@ -22,8 +22,7 @@ ALL = ""
 
 
 def claim_all(directory: str, limit: int, group: str | None, group_limit: int | None) -> list[int] | str:
-    """Descriptors that stand for one running job; or, if all slots are taken, of what: ALL or the group's
-    name."""
+    """Descriptors of one running job; or, if all slots are taken, whose: ALL or the group's name."""
     held: list[int] = []
     try:
         for name, prefix, most in _wanted(limit, group, group_limit):

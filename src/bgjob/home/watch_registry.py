@@ -55,8 +55,7 @@ def entry_path(home: str, job_id: str) -> str:
 
 
 def registered(home: str) -> list[str]:
-    """Ids of the jobs that need a watcher. Anything else in the directory, or in its place, keeps no watcher
-    alive."""
+    """Ids of the jobs that need a watcher. Anything else in the directory keeps no watcher alive."""
     directory = f"{home}/{WATCHES}"
     try:
         if not is_directory(directory):
@@ -98,8 +97,7 @@ def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
 
 
 def _kept(environ: Mapping[str, str]) -> dict[str, str]:
-    """A watcher outlives its starter and works for other servers too: it must not have the starter's
-    secrets."""
+    """A watcher works for other servers too: it must not have the secrets of its starter."""
     return {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
 
 

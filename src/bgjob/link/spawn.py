@@ -42,8 +42,7 @@ class Start:
     ready: int
 
     def finish(self) -> dict[str, Any]:
-        """Waits until the child is exec'd: the record of the run, or {"error": why there is none, "errno":
-        …}.
+        """Waits until the child is exec'd: the record of the run, or {"error": …, "errno": …}.
 
         Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in
         time (a job can stop both): what they have done is on disk, or not known.
@@ -147,8 +146,7 @@ def _start_zygote() -> socket.socket:
 
 
 def _launch_file(handover: Handover) -> int:
-    """What to run, and in which environment. In memory where the system can: an environment may hold
-    secrets."""
+    """What to run, in which environment. In memory if possible: an environment may hold secrets."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("launch", os.MFD_CLOEXEC)
     else:

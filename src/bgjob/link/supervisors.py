@@ -1,5 +1,4 @@
-"""The shim and the guard of a job as others see them: found in the process table, continued, asked by
-signals.
+"""The shim and the guard of a job: found in the process table, continued, asked by signals.
 
 They are recognised by their process names and by the lock that they hold, not by a record: a job can write
 records.
@@ -68,8 +67,7 @@ class Supervisors:
         return processes.alive(list(below - self._ours()))
 
     def kill_job(self) -> int:
-        """End all processes of the job from outside; how many. They are stopped first, so that none can
-        fork."""
+        """End all processes of the job, stopped first so that none can fork; how many."""
         frozen = {pid for root in self._ours() for pid in processes.TreeFreezer(root, self._ours()).freeze()}
         killed = sweep.kill_each({pid: processes.stat_of(pid)[START_TICKS] for pid in frozen})
         self.wake()

@@ -24,8 +24,7 @@ START_TAKES_S = 2.0
 
 
 class FirstProcess(NamedTuple):
-    """The process that a job was started as, by its record of this boot. Its pid is also that of its
-    session."""
+    """The process that a job was started as, on record in this boot. It leads a session."""
 
     pid: int
     started_at: float
@@ -94,8 +93,7 @@ def _ancestors(pid: int) -> Iterator[int]:
 
 
 def kill(job_id: str, first: FirstProcess | None = None) -> int:
-    """SIGKILL to what is left of a job without a shim, until nothing is left; how many processes that
-    were."""
+    """SIGKILL to what is left of a job without a shim, until nothing is left; how many."""
     killed = 0
     while more := kill_each(_members(job_id, first)):
         killed += more
@@ -125,8 +123,7 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
 
 
 def is_gone(pin: int, patience_s: float) -> bool:
-    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors than we may
-    have."""
+    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors."""
     poll = select.poll()
     poll.register(pin, select.POLLIN)
     return bool(poll.poll(patience_s * 1000))

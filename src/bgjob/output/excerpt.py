@@ -116,8 +116,7 @@ def _hold_back(parts: list[Part]) -> None:
 
 
 def _merge(begun: bytes, pieces: list[Piece], notes: list[tuple[int, Part]]) -> list[Part]:
-    """All parts in the order of the log. Bytes that follow each other are one part, so that no character is
-    torn."""
+    """All parts in the order of the log. Neighbouring bytes are joined, so that no character is torn."""
     placed: list[tuple[int, int, Part]] = [(at, 0, note) for at, note in notes]
     placed += [(piece.start, 1, piece.data) for piece in pieces]
     parts: list[Part] = [begun] if begun else []

@@ -26,8 +26,7 @@ def stretches(files: Sequence[tuple[int, str]], end: int) -> Iterator[tuple[int,
 
 
 def parts_of(files: Iterable[tuple[int, bytes]], start: int, end: int) -> list[Part]:
-    """What the files, each (stream, content), have between two offsets; empty if they contradict each
-    other."""
+    """What the files, each (stream, content), have between two offsets; empty if they contradict."""
     found = [part for stream, data in files for part in _parts(stream, data) if start <= part[0] < end]
     found.sort(key=lambda part: part[0])
     ends = [offset + len(data) for offset, _, _, data in found]
@@ -47,8 +46,7 @@ def _parts(stream: int, data: bytes) -> Iterator[Part]:
 
 
 def index_of(parts: Sequence[Part], start: int, end: int) -> bytes:
-    """Header and runs, as a segment has them. A hole is a run of no stream, with the time of the run before
-    it."""
+    """Header and runs of a segment. A hole is a run of no stream, with the time of the run before it."""
     if not parts:
         return bytes(HEADER.size)
     offset, stamp, before, _ = parts[0]

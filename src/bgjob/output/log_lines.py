@@ -167,8 +167,7 @@ def _opened(
 
 
 def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:
-    """(older, newer) if two segments do not lie side by side. A segment with holes misses bytes at its
-    end."""
+    """(older, newer) if segments do not lie side by side, or the older lacks bytes at its end."""
     if last is None:
         return None
     older, newer = (runs, last) if newest_first else (last, runs)

@@ -117,8 +117,7 @@ class LogReader:
         return [gap for gap in found if gap.count > 0]
 
     def _gap_between(self, left: Segment, right: Segment, stream: int, start: int, end: int) -> Gap:
-        """From the last byte of a stream in a segment to the next segment; its count is 0 if nothing is
-        missing."""
+        """From the last byte of a stream in a segment to the next segment; its count may be 0."""
         begin = self._end_of(stream, left)
         first, last = max(begin, start), min(right.start, end)  # bytes before `start` are not missing
         if first >= last:
@@ -204,8 +203,7 @@ class LogReader:
         )
 
     def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
-        """(start, end, stream, µs since the epoch) of each run, up to the end that the segment had when it
-        was listed."""
+        """(start, end, stream, µs since the epoch) of each run, up to the end when we looked."""
         left, label = segment.start, 0
         for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
             offset = min(offset, segment.end)
@@ -230,8 +228,7 @@ class LogReader:
         return data if _is_index(data, segment) else bytes(HEADER.size)
 
     def _read_runs(self, segment: Segment) -> bytes:
-        """Empty if there is no such file, or something else in its place: then the streams of its bytes are
-        unknown."""
+        """Empty if there is no such file: then the streams of its bytes are unknown."""
         path = self._path(segment)
         try:
             return content(path + RUNS_SUFFIX)

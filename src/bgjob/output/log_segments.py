@@ -113,8 +113,7 @@ def _with_kept(directory: str, whole: list[Segment]) -> list[Segment]:
 
 
 def _grown(directory: str, segment: Segment, next_one: Segment) -> Segment:
-    """A segment may have grown after its size was read and before the next one was listed: then there is no
-    gap."""
+    """A segment may have grown before the next one was listed: then there is no gap."""
     if segment.end == next_one.start:
         return segment
     try:

@@ -1,5 +1,4 @@
-"""Matches a job's log against the patterns of its watches: which lines match, of those printed since the last
-look.
+"""Matches a job's log against the patterns of its watches, as it grows.
 
 All patterns are matched in one pass: lines that match none cost as much as with one pattern. A pattern that
 matches line after line makes a few events a second, which say how many lines were left out; other patterns
@@ -132,8 +131,7 @@ class LogWatch:
         self._at = until
 
     def _flush_if(self, missed: int, stream: int) -> Iterator[Event]:
-        """If bytes of a stream are missing, its line ends there; missing bytes of the other stream do not cut
-        it."""
+        """A line ends where bytes of its stream are missing; those of the other do not cut it."""
         if missed:
             self._missed += missed
             yield from self._flush_one(stream)

@@ -61,8 +61,7 @@ def stray_bytes(data: bytes) -> int:
 
 
 def head_cut(data: bytes) -> int:
-    """How much of a head to show: whole lines where there are any in its second half, else whole
-    characters."""
+    """How much of a head to show: whole lines if its second half has any, else whole characters."""
     line = data.rfind(b"\n", len(data) // 2) + 1
     return line or len(data) - unfinished_bytes(data)
 

@@ -1,5 +1,4 @@
-"""Reads the log of events. Anything else in the log, or in its place, hides no event and costs next to
-nothing.
+"""Reads the log of events. Anything else in the log, or in its place, hides no event.
 
 A line is recognised as an event by its beginning, which has all that most readers need. The rest is parsed
 only if a reader asks for it. What an event may hold is in record_schema.
@@ -79,8 +78,7 @@ def has_event_of(directory: str, job_id: str) -> bool:
 
 
 def place_between_events(directory: str, since: Cursor) -> Cursor:
-    """That place, if it lies between two events; else the nearest such place before it, or the beginning of
-    the log.
+    """That place if it lies between two events, else the nearest before it; at least the beginning.
 
     After a power cut a cursor may be ahead of the log: then its segment is read again.
     """

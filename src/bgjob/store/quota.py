@@ -1,5 +1,4 @@
-"""The size limit of a store: its oldest ended jobs make room; if running jobs alone exceed it, new jobs are
-refused.
+"""The size limit of a store: old jobs make room; if running jobs alone exceed it, starts are refused.
 
     size       bytes of all jobs on disk, and for how many seconds after its mtime that counts; locked while a
                process measures
@@ -45,8 +44,7 @@ def _make_room(store: Store, cap_bytes: int, size: int) -> None:
 
 @contextlib.contextmanager
 def _turn(path: str) -> Iterator[int | None]:
-    """None if another process measures. We do not wait for it: a stopped process must not block all
-    starts."""
+    """None if another process measures. It may be stopped: that must not block all starts."""
     fd = open_locked(path)
     try:
         yield fd
@@ -96,8 +94,7 @@ def _known(store: Store) -> dict[str, int]:
 def _remove_oldest(
     store: Store, places: list[tuple[str, str]], ended: dict[str, int], others: dict[str, int], cap: int
 ) -> int:
-    """The size that is left: a tenth of what running jobs leave of the cap is free, so that this is done
-    rarely."""
+    """The size that is left: a tenth of what running jobs leave is free, so that this is rare."""
     total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
     wanted = store.waited_for()
     for place, job_id in reversed(places):

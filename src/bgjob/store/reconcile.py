@@ -139,8 +139,7 @@ class Reconciler:
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """Without the lock too, if its holder is stopped or it cannot be made: an event twice is better than
-    none."""
+    """Also without the lock, if its holder is stopped: an event twice is better than none."""
     with contextlib.ExitStack() as undo:
         with contextlib.suppress(OSError):
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)

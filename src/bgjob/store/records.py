@@ -1,5 +1,4 @@
-"""From a job's files to nouns: its state, or why that is not known. What each record may hold is in
-record_schema."""
+"""From a job's files to nouns: its state, or why that is not known. The rules are in record_schema."""
 
 import os
 import re

@@ -38,8 +38,7 @@ class Promise(NamedTuple):
 
 
 def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
-    """At most once per interval, before a job is started. `keep_jobs` and `keep_days` are the starter's own
-    promise."""
+    """At most once per interval, before a start. `keep_jobs` and `keep_days` are our own promise."""
     now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
     if 0 <= now - cleaned_at < interval_s:
         return

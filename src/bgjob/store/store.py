@@ -323,8 +323,7 @@ class Store:
             raise self._gone()
 
     def _is_there(self) -> bool:
-        """False: the home was deleted. What has come in its place is checked first: it may be another
-        user's."""
+        """False: the home was deleted. Another in its place is checked first: it may be another user's."""
         if self._is_in_place():
             return True
         if not os.path.lexists(self.home):

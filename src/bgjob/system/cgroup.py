@@ -1,5 +1,4 @@
-"""A job's control groups: made where the system lets us, read, and removed. Version 2, or the hierarchies of
-version 1.
+"""A job's control groups, of version 2 or of version 1: made, read and removed.
 
 Each limit belongs to a controller, and a controller to one hierarchy: of version 1 if it has one there, else
 of version 2. In version 1 a job's group is made below our own group. In version 2 a group that has processes
@@ -89,8 +88,7 @@ class Group:
 
 
 def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
-    """The group that enforces each of these limits, as far as the system lets us. Called again, the same
-    groups."""
+    """The group that enforces each limit, as far as the system lets us. A second call finds the same."""
     tops = find_tops() if tops is None else tops
     wanted = [kind for kind in CONTROLLERS if kind in limits]
     in_one = {kind: limits[kind] for kind in wanted if CONTROLLERS[kind] not in tops}
@@ -193,8 +191,7 @@ def _move(pid: int, processes_file: int) -> None:
 
 
 def remove(directory: str, tries: int = TRIES) -> None:
-    """The kernel takes a moment to see that the last process is gone. A group that still has processes
-    stays."""
+    """Tried often: the kernel takes a moment to see that the last process is gone."""
     for _ in range(tries):
         try:
             return os.rmdir(directory)

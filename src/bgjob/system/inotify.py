@@ -43,8 +43,7 @@ class Inotify:
             self._libc.inotify_rm_watch(self._fd, number)
 
     def wait(self, timeout_s: float, also: Sequence[int] = ()) -> set[int]:
-        """Until something changes, a descriptor is readable, or the time is up; the descriptors that are
-        readable."""
+        """Until a directory changes, a descriptor is readable, or time is up; the readable descriptors."""
         longest_s = SAFETY_S if self._fd >= 0 else LOOK_EVERY_S
         poll = select.poll()
         for fd in (self._fd, *also):

@@ -187,14 +187,12 @@ def _state(pid: int) -> str | None:
 
 
 def has_execed(pid: int) -> bool:
-    """Whether a forked process has exec'd, or had before it became a zombie; True if the kernel does not
-    tell."""
+    """Whether a forked process has exec'd, dead or alive; True if the kernel does not tell."""
     return not stat_of(pid)[FLAGS] & PF_FORKNOEXEC
 
 
 def first_process(pids: list[int]) -> int:
-    """The process that a job was started as, dead or alive: of the session leaders among these pids, the
-    oldest."""
+    """The process that a job was started as, dead or alive: the oldest session leader of these."""
     stats = {pid: stat_of(pid) for pid in pids}
     leaders = [pid for pid in pids if stats[pid][SESSION] == pid]
     return min(leaders or pids, key=lambda pid: (stats[pid][START_TICKS], pid))

@@ -91,8 +91,7 @@ class Input:
 
 
 def input_at(fd: int) -> Input:
-    """For the process that holds the other end. Of a pipe, `fd` may be either end; of a terminal, the job's
-    end."""
+    """For the holder of the other end. `fd` is either end of a pipe, or the job's end of a terminal."""
     return Input(os.fstat(fd))
 
 

@@ -181,8 +181,7 @@ class Terminal:
 
 @lru_cache(maxsize=4096)
 def _parsed(body: str) -> tuple[str, tuple[int, ...]]:
-    """The kind of a CSI sequence (mark, intermediates, final), and its numbers: at least one, at most 9999
-    each."""
+    """The kind of a CSI sequence (mark, intermediates, final), and its numbers: one or more, up to 9999."""
     digits = body.rstrip("!\"#$%&'()*+,-./ @ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~")
     mark = digits[:1] if digits[:1] in ("<", "=", ">", "?") else ""
     kind = mark + body[len(digits) :]

@@ -124,8 +124,7 @@ def starting_point(
 
 
 def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> bytes:
-    """The modes that these bytes leave set, as a short sequence that sets the same. A resize resets the
-    margins.
+    """The modes that these bytes leave set, as a short sequence. A resize resets the margins.
 
     Windows are joined by modes_in(newer, before=modes_in(older)).
     """

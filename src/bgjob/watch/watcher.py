@@ -131,8 +131,7 @@ class Watcher:
         return 0.0 if is_behind else REST_S
 
     def _has_work(self) -> bool:
-        """Free the lock before the last look: a server that adds a job after that finds it free, and starts a
-        watcher."""
+        """The lock is freed before the last look: a server that adds a job later can start a watcher."""
         if watch_registry.registered(HERE):
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
