@@ -93,7 +93,7 @@ def _try_kill(context: Context, job_id: str, number: int, grace_s: float, was_ru
         return _done(is_ours, answer["processes"], job)
     if has_shim or isinstance(job.state, Running | Lost):
         with supervisors_of(context, job_id) as supervisors:
-            if supervisors:
+            if supervisors.were_found:
                 count = _kill_by_signals(context, job_id, supervisors, grace_s)
                 is_ours = was_running or isinstance(job.state, Lost)
                 return _done(is_ours, count, settled(context, job_id))
@@ -190,7 +190,7 @@ def _kill_removed(context: Context, job_id: str, grace_s: float) -> Kill:
     """A job without a directory can still have processes: it may have removed the directory itself."""
     try:
         with supervisors_of(context, job_id) as supervisors:
-            if supervisors:
+            if supervisors.were_found:
                 return Kill("killed", _kill_by_signals(context, job_id, supervisors, grace_s), None)
     except JobNotFound:
         return Kill("not_found", 0, None)  # the text is no id

@@ -42,7 +42,8 @@ class Supervisors:
         self._take({shim_pid} if shim_pid and finder.is_shim(shim_pid) else finder.all())
         self._take({processes.stat_of(pid)[PARENT] for pid in self._shims} - {0, 1})
 
-    def __bool__(self) -> bool:
+    @property
+    def were_found(self) -> bool:
         return bool(self._shims or self._guards)
 
     def __enter__(self) -> Self:
