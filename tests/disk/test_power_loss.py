@@ -379,7 +379,10 @@ def test_an_outcome_that_may_be_ahead_of_its_log_is_not_believed_after_a_restart
     os.close(new.lock)
     lost = state_of(store, directory)
     assert isinstance(lost, Lost)
-    assert "restarted before its end was safely on disk: exit code 7 is on record" in lost.reason
+    assert (
+        "restarted before its end was safely on disk: on record is that it failed with exit code 7"
+        in lost.reason
+    )
     jobdir.seal_outcome(str(directory))
     assert isinstance(state_of(store, directory), Exited)
 

@@ -113,9 +113,9 @@ class TestHowFollowingEnds:
         ("command", "options", "code", "said"),
         [
             ("exit 0", [], 0, ""),
-            ("exit 2", [], 2, r"failed: exit 2 after \d+\.\d s"),
-            ("kill -9 $$", [], 137, r"killed: SIGKILL after \d+\.\d s"),
-            ("sleep 1000", ["--timeout", "0.1"], 143, r"killed: SIGTERM after \d+\.\d s, its time was up"),
+            ("exit 2", [], 2, r"failed with exit code 2 after \d+\.\d s"),
+            ("kill -9 $$", [], 137, r"was killed by SIGKILL after \d+\.\d s"),
+            ("sleep 1000", ["--timeout", "0.1"], 143, r"timed out after \d+\.\d s"),
         ],
     )
     def test_it_says_how_the_job_ended_and_exits_so(

@@ -136,7 +136,7 @@ def test_a_delay_is_waited_for_although_there_is_room(one: Jobs, diary: Diary) -
 
 
 @pytest.mark.parametrize(
-    ("command", "how"), [("exit 3", "ended with exit code 3"), ("kill -9 $$", "ended: signaled")]
+    ("command", "how"), [("exit 3", "failed with exit code 3"), ("kill -9 $$", "was killed by SIGKILL")]
 )
 def test_after_a_failure_it_is_not_run_and_says_why(one: Jobs, diary: Diary, command: str, how: str) -> None:
     first = one.execute(command).id
@@ -146,7 +146,7 @@ def test_after_a_failure_it_is_not_run_and_says_why(one: Jobs, diary: Diary, com
     assert isinstance(why[0], NeverStarted)
     assert why[0].reason == f"it was to run after the success of job {first}, which {how}"
     assert isinstance(why[1], NeverStarted)
-    assert f"job {second}, which ended: never_started" in why[1].reason
+    assert f"job {second}, which did not start" in why[1].reason
     assert diary.words() == []
 
 
@@ -157,7 +157,7 @@ def test_the_cause_is_told_over_mcp(start_server: StartServer) -> None:
     server.call("wait_for_job", job_ids=[second], timeout_s=30)
     status = server.status(second)
     assert (status["status"], status["cause"]) == ("failed", "never_started")
-    assert status["reason"].endswith("which ended with exit code 3")
+    assert status["reason"].endswith("which failed with exit code 3")
 
 
 def test_after_any_end(one: Jobs, diary: Diary) -> None:

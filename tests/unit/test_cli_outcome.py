@@ -19,26 +19,29 @@ from bgjob.core.job import (
 from tests.support.stores import new_spec
 
 ENDED = (0.0, 1.25, 0, 0)
+MEMORY = OverLimit(*ENDED, limit="memory", code=None, signal=9)
+GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
 
 
 @pytest.mark.parametrize(
     ("state", "word", "sentence", "code"),
     [
-        (Exited(*ENDED, code=0), "exit 0", "completed: exit 0 after 1.2 s", 0),
-        (Exited(*ENDED, code=3), "exit 3", "failed: exit 3 after 1.2 s", 3),
-        (Signaled(*ENDED, signal=9), "SIGKILL", "killed: SIGKILL after 1.2 s", 137),
-        (Killed(*ENDED, code=0, signal=None), "exit 0", "killed: exit 0 after 1.2 s", 1),
-        (Killed(*ENDED, code=None, signal=15), "SIGTERM", "killed: SIGTERM after 1.2 s", 143),
-        (Killed(*ENDED, code=None, signal=None), "killed", "killed: killed after 1.2 s", 1),
-        (TimedOut(*ENDED, code=0, signal=None), "exit 0", "killed: exit 0 after 1.2 s, its time was up", 1),
-        (OverLimit(*ENDED, limit="memory", code=None, signal=9), "memory", "killed: memory after 1.2 s", 137),
+        (Exited(*ENDED, code=0), "exit 0", "completed after 1.2 s", 0),
+        (Exited(*ENDED, code=3), "exit 3", "failed with exit code 3 after 1.2 s", 3),
+        (Signaled(*ENDED, signal=9), "SIGKILL", "was killed by SIGKILL after 1.2 s", 137),
+        (Killed(*ENDED, code=0, signal=None), "exit 0", "was killed after 1.2 s", 1),
+        (Killed(*ENDED, code=None, signal=15), "SIGTERM", "was killed after 1.2 s", 143),
+        (Killed(*ENDED, code=None, signal=None), "killed", "was killed after 1.2 s", 1),
+        (TimedOut(*ENDED, code=0, signal=None), "exit 0", "timed out after 1.2 s", 1),
+        (MEMORY, "memory", "went over its memory limit after 1.2 s", 137),
         (
-            NeverStarted(*ENDED, reason="no\x1b[2J such shell"),
-            "never_started",
-            "failed: never_started after 1.2 s: no^[[2J such shell",
+            OverLimit(*ENDED, limit="cpu", code=1, signal=None),
+            "cpu",
+            "went over its cpu limit after 1.2 s",
             1,
         ),
-        (Lost("nobody saw its end"), "lost", "failed: lost: nobody saw its end", 1),
+        (GONE, "never_started", "did not start: no^[[2J such shell", 1),
+        (Lost("nobody saw its end"), "lost", "was lost: nobody saw its end", 1),
     ],
 )
 def test_each_end(state: State, word: str, sentence: str, code: int) -> None:

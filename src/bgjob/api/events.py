@@ -12,13 +12,13 @@ from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import Happened, Happenings
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
-from bgjob.core.job import signal_name
 from bgjob.home import event_log, watch_registry
 from bgjob.home.event_log import Cursor
 from bgjob.output.text import plain_line
 from bgjob.store import event_reader
 from bgjob.store.event_reader import Line
 from bgjob.system.inotify import Inotify
+from bgjob.system.processes import signal_name
 
 DEFAULT_TOKENS = 1500
 MOST_JOBS = 100

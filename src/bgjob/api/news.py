@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 
-from bgjob.core.job import Event, signal_name
-from bgjob.home import event_log, queue_dir
+from bgjob.core.job import Event
+from bgjob.home import event_log, jobdir, queue_dir
 from bgjob.home.event_log import Cursor
 from bgjob.store import event_reader
 
@@ -76,19 +76,4 @@ def _line(ended: dict[str, Event]) -> str:
 
 def _sentence(event: Event) -> str:
     name, job_id = event.get("name"), event["job_id"]
-    return f"{f'{name} ({job_id})' if name else job_id} {_how(event)}"
-
-
-def _how(event: Event) -> str:
-    cause, code, number = event.get("cause"), event.get("exit_code"), event.get("signal")
-    if cause == "exited":
-        return "completed" if code == 0 else f"failed with exit code {code}"
-    if cause == "signaled" and isinstance(number, int):
-        return f"was killed by {signal_name(number)}"
-    words = {
-        "killed": "was killed",
-        "timed_out": "timed out",
-        "never_started": "did not start",
-        "lost": "is lost",
-    }
-    return words.get(str(cause), f"ended ({cause})")
+    return f"{f'{name} ({job_id})' if name else job_id} {jobdir.how_ended(event)}"

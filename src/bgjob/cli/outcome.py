@@ -8,15 +8,16 @@ from bgjob.core.job import (
     Queued,
     Running,
     State,
-    TimedOut,
     cause_word,
+    end_details,
     exit_code,
     reason,
-    signal_name,
     signal_number,
     status_word,
 )
+from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
+from bgjob.system.processes import signal_name
 
 
 def status(job: Job) -> str:
@@ -39,11 +40,11 @@ def end(state: State) -> str:
 
 
 def last_words(job: Job) -> str:
-    """How it ended, for somebody who has just read its output."""
-    why = reason(job.state)
-    lasted = f" after {job.state.duration_s:.1f} s" if isinstance(job.state, Ended) else ""
-    time_is_up = ", its time was up" if isinstance(job.state, TimedOut) else ""
-    return f"{status(job)}: {end(job.state)}{lasted}{time_is_up}" + (f": {one_line(why)}" if why else "")
+    """How the job ended, below its output."""
+    how, why = how_ended(end_details(job.state)), reason(job.state)
+    if why:
+        return f"{how}: {one_line(why)}"
+    return f"{how} after {job.state.duration_s:.1f} s" if isinstance(job.state, Ended) else how
 
 
 def result(state: State) -> int:

@@ -1,7 +1,6 @@
 """The nouns: what a job is, and every way it can stand or have ended."""
 
 import re
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
@@ -260,8 +259,12 @@ def reason(state: State) -> str | None:
     return state.reason if isinstance(state, NeverStarted | Lost) else None
 
 
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal between SIGRTMIN and SIGRTMAX
-        return f"SIG{number}"
+def end_details(state: State) -> dict[str, Any]:
+    """How it ended, under the keys that outcomes and events have for it; None where there is nothing to say."""
+    return {
+        "cause": cause_word(state),
+        "exit_code": exit_code(state),
+        "signal": signal_number(state),
+        "limit": limit_word(state),
+        "reason": reason(state),
+    }

@@ -42,6 +42,13 @@ SPEC, SCRIPT, LAUNCH, LAUNCH_TAKEN = "spec.json", "script", "papers", "papers.ta
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
 TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
 CONTROL, LOG = "ctl", "log"
+HOW_ENDED = {
+    "killed": "was killed",
+    "timed_out": "timed out",
+    "out_of_memory": "went over its memory limit",
+    "never_started": "did not start",
+    "lost": "was lost",
+}
 RESERVED_BYTES = 1024
 SEAL = b"\n"
 # Errors of our own process, which tell nothing about the file.
@@ -80,6 +87,18 @@ def unstarted(**how: object) -> Record:
     """The outcome of a job that was never started."""
     when = {"ended_at": time.time(), "duration_s": 0.0, "output_bytes": 0}
     return {"format": FORMAT_VERSION, **how, **when}
+
+
+def how_ended(end: Record) -> str:
+    """A few words that follow the name of the job. An outcome and the event of an end have the same keys."""
+    cause, code, number = end.get("cause"), end.get("exit_code"), end.get("signal")
+    if cause == "exited":
+        return "completed" if code == 0 else f"failed with exit code {code}"
+    if cause == "signaled" and isinstance(number, int):
+        return f"was killed by {processes.signal_name(number)}"
+    if cause == "over_limit":
+        return f"went over its {end.get('limit')} limit"
+    return HOW_ENDED.get(str(cause), f"ended ({cause})")
 
 
 def reserve_record(path: str) -> None:

@@ -249,16 +249,14 @@ def _success_of(directory: str) -> tuple[Readiness, str]:
         case "running", _:
             return "pending", "still runs"
         case "lost", _:
-            return "impossible", "was lost"
+            return "impossible", jobdir.how_ended({"cause": "lost"})
         case _, outcome:
             return _success_in(outcome)
 
 
 def _success_in(outcome: Record) -> tuple[Readiness, str]:
-    code, cause = outcome.get("exit_code"), str(outcome.get("cause"))
-    if cause == "exited" and code == 0:
-        return "ready", "has succeeded"
-    return "impossible", f"ended with exit code {code}" if cause == "exited" else f"ended: {cause}"
+    is_success = outcome.get("cause") == "exited" and outcome.get("exit_code") == 0
+    return "ready" if is_success else "impossible", jobdir.how_ended(outcome)
 
 
 # -- the dispatcher ----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from bgjob.api import Happened, Look, Output
-from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_name, signal_number
+from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_number
+from bgjob.system.processes import signal_name
 
 RUNS_SHOWN = 10
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bgjob.core.errors import JobNotFound
-from bgjob.core.job import Ended, Running, cause_word, exit_code, limit_word, reason, signal_number
+from bgjob.core.job import Ended, Running, end_details
 from bgjob.core.values import DAY_S
 from bgjob.home import event_log
 from bgjob.home.event_log import Cursor
@@ -120,14 +120,7 @@ class Reconciler:
         except JobNotFound:
             return {"cause": "lost", "reason": "its records are gone"}
         state = job.state
-        details: dict[str, object] = {
-            "name": job.spec.name,
-            "cause": cause_word(state),
-            "exit_code": exit_code(state),
-            "signal": signal_number(state),
-            "limit": limit_word(state),
-            "reason": reason(state),
-        }
+        details: dict[str, object] = {"name": job.spec.name, **end_details(state)}
         if isinstance(state, Ended):
             details |= {
                 "at": round(state.ended_at, 3),

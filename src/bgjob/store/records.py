@@ -9,7 +9,6 @@ from bgjob import __version__
 from bgjob.core.job import (
     End,
     Ended,
-    Exited,
     Lost,
     PastRuns,
     Queued,
@@ -19,7 +18,7 @@ from bgjob.core.job import (
     State,
     Unreadable,
     UnreadableSpec,
-    cause_word,
+    end_details,
 )
 from bgjob.home import jobdir, queue_dir
 from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
@@ -173,9 +172,10 @@ def _credible(state: State, directory: str) -> State:
     outcome, spec = f"{directory}/{OUTCOME}", f"{directory}/{SPEC}"
     if jobdir.is_sealed(outcome) or not _is_of_another_boot(directory) or jobdir.is_locked(spec):
         return state
-    how = f"exit code {state.code}" if isinstance(state, Exited) else cause_word(state)
+    how = jobdir.how_ended(end_details(state))
     return Lost(
-        f"the machine was restarted before its end was safely on disk: {how} is on record, output may be missing"
+        f"the machine was restarted before its end was safely on disk: on record is that it {how}, and output may "
+        "be missing"
     )
 
 

@@ -276,6 +276,13 @@ class TreeFreezer:
             send_to_group(group, signal.SIGSTOP)
 
 
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal between SIGRTMIN and SIGRTMAX
+        return f"SIG{number}"
+
+
 def every_pid() -> list[int]:
     return list(map(int, filter(str.isdigit, os.listdir("/proc")))) if LINUX else []
 
