@@ -4,10 +4,12 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bgjob.home.log_format import STDERR, STDOUT, segment_name
+from bgjob.home.log_format import HEADER, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
+from bgjob.output.log_reader import LogReader
 from tests.support.logs import SLACK_BYTES, STREAMS, PipedLog, assert_readers_tell_the_truth, joined
 
 LIMITS = st.integers(1 << 10, 64 << 10)
@@ -134,3 +136,14 @@ def test_a_job_that_printed_nothing_has_an_empty_log(tmp_path: Path) -> None:
         assert log.reader().end == 0
         assert list(log.reader().forward(STDOUT, 0, 10)) == []
         assert log.reader().gaps(STDOUT, 0, 10) == []
+
+
+@pytest.mark.parametrize("written", range(RUN.size))
+def test_a_run_of_which_a_power_cut_left_a_part_and_zeros_is_none(tmp_path: Path, written: int) -> None:
+    whole, torn = RUN.pack(0, 1 << 58 | STDOUT), RUN.pack(4, 1 << 58 | STDERR)[:written]
+    (tmp_path / segment_name(0)).write_bytes(b"out\nerr\n")
+    (tmp_path / (segment_name(0) + RUNS_SUFFIX)).write_bytes(
+        HEADER.pack(0, 0) + whole + torn.ljust(3 * RUN.size, b"\0")
+    )
+    pieces = LogReader(str(tmp_path)).forward(STDOUT, 0, 8)
+    assert b"".join(piece.data for piece in pieces) == b"out\nerr\n"

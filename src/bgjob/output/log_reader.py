@@ -224,7 +224,8 @@ class LogReader:
             return index_of(self._parts(segment), segment.start, segment.end)
         data = self._read_runs(segment)
         zeros = data.find(bytes(RUN.size), HEADER.size)  # left by a power cut: no time is zero
-        data = data[: len(data) - len(data) % RUN.size if zeros < 0 else zeros]
+        end = len(data) if zeros < 0 else zeros
+        data = data[: end - end % RUN.size]
         return data if _is_index(data, segment) else bytes(HEADER.size)
 
     def _read_runs(self, segment: Segment) -> bytes:
