@@ -335,7 +335,7 @@ def run_again(terminal: bool) -> Play:
         "echo x >> $GATE.runs; n=$(wc -l < $GATE.runs); echo run $n; read -r line; echo got $line; exit 9",
         type_into_each_run,
         "".join(f"run {number}\n{typed[number - 1]}got line {number}\n" for number in (1, 2)),
-        options={"pty": terminal, "terms": {"restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01}},
+        options={"pty": terminal, "options": {"restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01}},
     )
 
 
@@ -343,7 +343,7 @@ def limited(terminal: bool) -> Play:
     """Forked, bounded and moved into its groups before it is exec'd; and in the end exactly as any other."""
     limits = {"memory": "1GB", "processes": 100, "cpu_s": 100, "open_files": 100, "file_size": "1GB"}
     free = conversation(terminal)
-    return replace(free, name="limits", options={**free.options, "terms": limits})
+    return replace(free, name="limits", options={**free.options, "options": limits})
 
 
 def silenced(terminal: bool) -> Play:
@@ -353,7 +353,7 @@ def silenced(terminal: bool) -> Play:
         let_it_end,
         "ready\n",
         end=OverLimit,
-        options={"pty": terminal, "terms": {"silence_s": 0.8}},
+        options={"pty": terminal, "options": {"silence_s": 0.8}},
     )
 
 
@@ -366,7 +366,7 @@ def silenced_and_run_again(terminal: bool) -> Play:
         "run 1\nrun 2\n",
         options={
             "pty": terminal,
-            "terms": {"silence_s": 0.8, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
+            "options": {"silence_s": 0.8, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},
         },
     )
 

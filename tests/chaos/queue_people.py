@@ -105,7 +105,7 @@ class Person:
         )  # some live until they are struck
         code = 0 if chance.random() < 0.8 else 1
         after = [chance.choice(self._mine)] if self._mine and chance.random() < 0.3 else None
-        terms = {
+        options = {
             "group": group,
             "priority": chance.randrange(-2, 3),
             "after_policy": chance.choice(["success", "any"]),
@@ -113,7 +113,7 @@ class Person:
         }
         command = COMMAND.format(group=group or "-", journal=self._notes.journal, work=work, code=code)
         with contextlib.suppress(JobLimitReached):  # not all are willing to wait
-            job = self._jobs.execute(command, queue=chance.random() < 0.95, after=after, terms=terms)
+            job = self._jobs.execute(command, queue=chance.random() < 0.95, after=after, options=options)
             self._notes.say(f"submitted {job.id}")
             self._mine.append(job.id)
 

@@ -154,11 +154,11 @@ class LifeOfAQueue(RuleBasedStateMachine):
         os.mkfifo(fifo)
         gate = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
         behind = known[after % len(known)] if known and after is not None else None
-        terms: dict[str, Any] = {"priority": priority, "group": "gpu" if gpu else None}
+        options: dict[str, Any] = {"priority": priority, "group": "gpu" if gpu else None}
         if behind:
-            terms |= {"after": [behind], "after_policy": "any" if any_end else "success"}
+            options |= {"after": [behind], "after_policy": "any" if any_end else "success"}
         command = f'echo "$BGJOB_ID" >> {self.journal}; read code < {fifo}; exit $code'
-        job_id = server.call("execute_command", command=command, queue=True, **terms)["job_id"]
+        job_id = server.call("execute_command", command=command, queue=True, **options)["job_id"]
         with self.mutex:
             self.jobs[job_id] = Queueing(job_id, gate, "gpu" if gpu else None, behind, any_end, priority)
 

@@ -87,13 +87,13 @@ class TestKilled:
         assert [event.job_id for event in found.events] == [job.id]
 
     @pytest.mark.parametrize(
-        ("command", "terms"), [("exit 4", {}), ("kill -9 $$", {}), ("exec sleep 1000", {"silence_s": 0.1})]
+        ("command", "options"), [("exit 4", {}), ("kill -9 $$", {}), ("exec sleep 1000", {"silence_s": 0.1})]
     )
     def test_an_end_whose_event_was_lost_is_told_as_it_was(
-        self, jobs: Jobs, home: Path, command: str, terms: dict[str, Any]
+        self, jobs: Jobs, home: Path, command: str, options: dict[str, Any]
     ) -> None:
         """As after a power cut: the outcome is on disk, the end of the log is not."""
-        job = jobs.execute(command, name="it", terms=terms)
+        job = jobs.execute(command, name="it", options=options)
         (told,) = jobs.events("0.0", kinds=["ended"], timeout_s=PATIENCE_S).events
         log = home / "events" / "1"
         log.write_bytes(log.read_bytes().partition(b'{"at"')[0])

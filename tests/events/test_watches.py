@@ -59,7 +59,7 @@ class TestWatches:
         job = jobs.execute(
             "echo begin; read x; yes 0123456789 | head -c 3000000; echo end; read x",
             watch=["begin", "end"],
-            terms={"output": 100_000},
+            options={"output": 100_000},
         )
         jobs.events("0.0", job_ids=[job.id], kinds=["matched"], timeout_s=PATIENCE_S)
         home = Path(jobs.home)

@@ -29,9 +29,9 @@ def test_a_guard_goes_on_keeping_the_limits(
     jobs: Jobs, ended: Ended, gate: Gate, tmp_path: Path, limit: str, cgroup_use: str
 ) -> None:
     """The job goes over its limit only after its shim was killed."""
-    command, terms = ENDLESS[limit]
+    command, options = ENDLESS[limit]
     job_id = jobs.execute(
-        f"{gate.pause}; {command}", cwd=str(tmp_path), terms={**terms, "cgroup": cgroup_use}
+        f"{gate.pause}; {command}", cwd=str(tmp_path), options={**options, "cgroup": cgroup_use}
     ).id
     gate.wait_until_reached()
     shim = shim_pid(jobs, job_id)
@@ -45,7 +45,7 @@ def test_a_guard_goes_on_keeping_the_limits(
 
 @mechanisms(cgroup.PROCESSES)
 def test_a_guard_ends_a_fork_bomb(jobs: Jobs, ended: Ended, gate: Gate, bomb: str, cgroup_use: str) -> None:
-    job_id = jobs.execute(f"{gate.pause}; {bomb}", terms={"processes": 50, "cgroup": cgroup_use}).id
+    job_id = jobs.execute(f"{gate.pause}; {bomb}", options={"processes": 50, "cgroup": cgroup_use}).id
     gate.wait_until_reached()
     shim = shim_pid(jobs, job_id)
     processes.send(shim, signal.SIGKILL)
@@ -59,7 +59,7 @@ def test_the_limit_is_not_forgotten_when_the_shim_is_killed_while_it_ends_the_jo
 ) -> None:
     """It ignores the polite signal, so that there is a grace to be killed in."""
     stubborn = f"trap '{gate.reach}' TERM; sleep 0.1; while :; do sleep 50; done"
-    job_id = jobs.execute(stubborn, terms={"silence_s": 2}).id
+    job_id = jobs.execute(stubborn, options={"silence_s": 2}).id
     gate.wait_until_reached()  # it was asked to end
     processes.send(shim_pid(jobs, job_id), signal.SIGKILL)
     state = over(ended(job_id))
@@ -69,14 +69,14 @@ def test_the_limit_is_not_forgotten_when_the_shim_is_killed_while_it_ends_the_jo
 @in_control_group(cgroup.MEMORY)
 def test_no_group_is_left_when_the_job_has_ended(jobs: Jobs) -> None:
     for command in ("exit 7", "sleep 50") * 10:
-        job_id = jobs.execute(command, terms={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
+        job_id = jobs.execute(command, options={"memory": "100MB", "processes": 20, "cpu_s": 5}).id
         jobs.kill(job_id, grace_s=0)  # returns when nothing is left of it
         assert not groups_left(job_id)
 
 
 @in_control_group(cgroup.MEMORY)
 def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate) -> None:
-    job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
+    job_id = jobs.execute(f"{gate.reach}; sleep 50", options={"memory": "100MB"}).id
     gate.wait_until_reached()
     kill_both(jobs, job_id)
     assert groups_left(job_id)
@@ -87,7 +87,7 @@ def test_the_group_of_a_lost_job_goes_with_its_processes(jobs: Jobs, gate: Gate)
 @in_control_group(cgroup.MEMORY)
 def test_the_group_of_a_lost_job_goes_with_its_directory(jobs: Jobs, gate: Gate) -> None:
     """Its processes have ended by themselves, and nobody has asked for it since."""
-    job_id = jobs.execute(f"{gate.reach}; sleep 50", terms={"memory": "100MB"}).id
+    job_id = jobs.execute(f"{gate.reach}; sleep 50", options={"memory": "100MB"}).id
     gate.wait_until_reached()
     kill_both(jobs, job_id)
     sweep.kill(job_id)

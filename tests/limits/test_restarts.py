@@ -28,7 +28,7 @@ def good_at_last(directory: Path, bad: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("bad", "limit", "terms"),
+    ("bad", "limit", "options"),
     [
         pytest.param(HOG, "memory", {"memory": "60MB"}, id="memory"),
         pytest.param(HOG, "memory", {"memory": "60MB", "cgroup": "off"}, id="memory watched"),
@@ -40,9 +40,9 @@ def good_at_last(directory: Path, bad: str) -> str:
     ],
 )
 def test_a_run_over_its_limit_has_failed_and_is_run_again(
-    jobs: Jobs, ended: Ended, tmp_path: Path, bad: str, limit: str, terms: dict[str, Any]
+    jobs: Jobs, ended: Ended, tmp_path: Path, bad: str, limit: str, options: dict[str, Any]
 ) -> None:
-    job_id = jobs.execute(good_at_last(tmp_path, bad), terms={**AGAIN, **terms}).id
+    job_id = jobs.execute(good_at_last(tmp_path, bad), options={**AGAIN, **options}).id
     look = ended(job_id)
     assert isinstance(look.job.state, Exited), look.job.state
     assert look.history is not None
@@ -57,7 +57,7 @@ def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_be
 ) -> None:
     """Its group has counted, and the shim that made it is gone."""
     bad = f"[ $n = 1 ] || exit 5; {HOG}"
-    job_id = jobs.execute(good_at_last(tmp_path, bad), terms={**AGAIN, "memory": "60MB", "backoff_s": 1}).id
+    job_id = jobs.execute(good_at_last(tmp_path, bad), options={**AGAIN, "memory": "60MB", "backoff_s": 1}).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
     os.kill(shim_pid(jobs, job_id), signal.SIGKILL)
     look = ended(job_id)
@@ -66,7 +66,7 @@ def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_be
 
 
 def test_each_run_may_fork_as_much_as_the_first(jobs: Jobs, ended: Ended, tmp_path: Path, bomb: str) -> None:
-    job_id = jobs.execute(good_at_last(tmp_path, bomb), terms={**AGAIN, "processes": 50}).id
+    job_id = jobs.execute(good_at_last(tmp_path, bomb), options={**AGAIN, "processes": 50}).id
     look = ended(job_id)
     assert isinstance(look.job.state, Exited), look.job.state
     assert runs(tmp_path) == 3
@@ -74,17 +74,17 @@ def test_each_run_may_fork_as_much_as_the_first(jobs: Jobs, ended: Ended, tmp_pa
 
 
 def test_after_its_last_restart_the_job_is_over_its_limit(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    terms = {**AGAIN, "max_restarts": 1, "silence_s": 1.5}
+    options = {**AGAIN, "max_restarts": 1, "silence_s": 1.5}
     assert (
-        over(ended(jobs.execute(good_at_last(tmp_path, "exec sleep 1000"), terms=terms).id)).limit
+        over(ended(jobs.execute(good_at_last(tmp_path, "exec sleep 1000"), options=options).id)).limit
         == "silence"
     )
     assert runs(tmp_path) == 2
 
 
 def test_the_limit_of_its_output_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    terms = {**AGAIN, "output": "2KB", "on_output": "stop"}
-    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
+    options = {**AGAIN, "output": "2KB", "on_output": "stop"}
+    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), options=options).id
     assert over(ended(job_id)).limit == "output"
     assert runs(tmp_path) == 2
 
@@ -93,8 +93,8 @@ def test_the_limit_of_its_output_is_for_all_runs_together(jobs: Jobs, ended: End
 def test_what_a_run_printed_last_counts_also_when_its_end_was_seen_first(
     jobs: Jobs, ended: Ended, home: Path, tmp_path: Path
 ) -> None:
-    terms = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 3}
-    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), terms=terms).id
+    options = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 3}
+    job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), options=options).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
     # the shim waits there before it looks around
     with contextlib.closing(Jam(home / "jobs" / job_id / "run.json.new")) as jam:
@@ -108,7 +108,7 @@ def test_a_job_killed_while_its_limit_ends_a_run_is_not_run_again(
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
     stubborn = good_at_last(tmp_path, "trap '' TERM; while :; do sleep 0.1; done")
-    job_id = jobs.execute(stubborn, terms={**AGAIN, "silence_s": 2}).id
+    job_id = jobs.execute(stubborn, options={**AGAIN, "silence_s": 2}).id
     assert jobs.events("0.0", job_ids=[job_id], kinds=["limit_hit"], timeout_s=30).events
     assert jobs.kill(job_id, grace_s=0).status == "killed"
     assert isinstance(ended(job_id).job.state, Killed)

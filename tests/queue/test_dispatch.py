@@ -154,7 +154,7 @@ def test_who_drains_may_be_killed_at_any_time(
 
 @linux_only
 def test_where_nothing_ends_a_look_is_enough(one: Jobs, home: Path, diary: Diary) -> None:
-    job_id = one.execute(diary.entry("ran"), terms={"delay_s": 3.0}).id
+    job_id = one.execute(diary.entry("ran"), options={"delay_s": 3.0}).id
     strike(home, DISPATCHER, KEEPER)
     assert isinstance(state(one, job_id), Queued)
     assert isinstance(ends(one, job_id)[0], Exited)
@@ -285,7 +285,7 @@ def test_killed_between_the_queue_and_its_exec_it_never_starts_twice(
 ) -> None:
     """Its papers are gone and it is not exec'd: a guard goes on with it; without one it is lost."""
     occupy(one, gate)
-    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True, terms={"open_files": 100}).id
+    job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True, options={"open_files": 100}).id
     behind = one.execute("true", queue=True).id
     jam = Jam(home / "jobs" / job_id / "limits.json.new")  # whoever writes it, before the exec, waits there
     request.addfinalizer(jam.close)
@@ -347,7 +347,7 @@ def test_a_job_that_was_queued_before_a_reboot_is_lost_and_never_started(
 
 def test_the_first_look_after_a_reboot_removes_what_rested_on_disk(one: Jobs, gate: Gate, home: Path) -> None:
     occupy(one, gate)
-    job_id = one.execute("true", queue=True, terms={"delay_s": 1000}).id
+    job_id = one.execute("true", queue=True, options={"delay_s": 1000}).id
     strike(home, DISPATCHER, KEEPER)
     spec = home / "jobs" / job_id / "spec.json"
     spec.write_text(json.dumps({**json.loads(spec.read_text()), "boot_id": "another"}))

@@ -73,7 +73,7 @@ def test_the_smaller_limit_of_one_server_stops_only_its_own_jobs(
     small, large = open_with(MCP_BG_MAX_JOBS="1"), open_with(MCP_BG_MAX_JOBS="3")
     first, second = new_gate("first"), new_gate("second")
     occupy(small, first)
-    waiting = small.execute("exit 5", queue=True, terms={"priority": 9}).id
+    waiting = small.execute("exit 5", queue=True, options={"priority": 9}).id
     passing = large.execute(second.pause, queue=True).id
     second.wait_until_reached()
     assert isinstance(state(small, waiting), Queued)
@@ -91,7 +91,7 @@ def test_a_priority_can_be_changed_while_it_waits(one: Jobs, gate: Gate, diary: 
     ids = [one.execute(diary.entry(word), queue=True, name=f"job {word}").id for word in ("a", "b", "c")]
     environment = {**os.environ, "BGJOB_HOME": str(home)}
     subprocess.run([BGJOB, "priority", "job c", "5"], env=environment, check=True)
-    again = one.run("true", name="job b", if_running="reuse", terms={"priority": 2})
+    again = one.run("true", name="job b", if_running="reuse", options={"priority": 2})
     assert (again.reused, again.job.id) == (True, ids[1])
     assert again.place
     assert (again.place.position, again.place.priority) == (2, 2)
@@ -115,12 +115,12 @@ def test_a_priority_can_be_changed_while_it_waits(one: Jobs, gate: Gate, diary: 
 )
 def test_what_is_not_a_term_is_named(open_with: OpenJobs, options: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
-        open_with(MCP_BG_GROUPS="build=1").execute("true", queue=True, terms=options)
+        open_with(MCP_BG_GROUPS="build=1").execute("true", queue=True, options=options)
 
 
 def test_a_delay_is_waited_for_although_there_is_room(one: Jobs, diary: Diary) -> None:
     began = time.monotonic()
-    later = one.execute(diary.entry("later"), terms={"delay_s": 4}).id
+    later = one.execute(diary.entry("later"), options={"delay_s": 4}).id
     look = one.look(later)
     assert look.place
     assert re.fullmatch("it waits: it is to start in [1-4] s", look.place.reason)
@@ -162,7 +162,7 @@ def test_the_cause_is_told_over_mcp(start_server: StartServer) -> None:
 
 def test_after_any_end(one: Jobs, diary: Diary) -> None:
     first = one.execute("exit 3").id
-    job_id = one.execute(diary.entry("ran"), after=[first], terms={"after_policy": "any"}).id
+    job_id = one.execute(diary.entry("ran"), after=[first], options={"after_policy": "any"}).id
     assert isinstance(ends(one, job_id)[0], Exited)
     assert diary.words() == ["ran"]
 
@@ -172,7 +172,7 @@ def test_a_chain_runs_in_its_order_whatever_the_priorities(one: Jobs, gate: Gate
     ids: list[str] = []
     for number in range(5):
         after = [ids[-1] if ids else before]
-        ids.append(one.execute(diary.entry(str(number)), after=after, terms={"priority": number}).id)
+        ids.append(one.execute(diary.entry(str(number)), after=after, options={"priority": number}).id)
     gate.open()
     ends(one, *ids)
     assert diary.words() == ["0", "1", "2", "3", "4"]

@@ -202,7 +202,7 @@ def check(jobs: Jobs, ids: list[str]) -> None:
 @linux_only
 def test_nobody_is_kept_for_a_home_that_was_deleted(home: Path) -> None:
     with closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
-        jobs.execute("true", terms={"delay_s": 1000})
+        jobs.execute("true", options={"delay_s": 1000})
         keeper, drainer = the(home, KEEPER), the(home, DISPATCHER)
         os.kill(drainer, signal.SIGSTOP)
         shutil.rmtree(home)

@@ -32,7 +32,7 @@ def output_of(jobs: Jobs, ended: Ended, command: str, **options: object) -> str:
 def test_hard_limits_are_lowered_too(jobs: Jobs, ended: Ended) -> None:
     """A program raises its soft limits to the hard ones as it likes."""
     answer = output_of(
-        jobs, ended, "ulimit -Hn; ulimit -Sn; ulimit -Hf; ulimit -St; ulimit -Ht", terms=LIMITS
+        jobs, ended, "ulimit -Hn; ulimit -Sn; ulimit -Hf; ulimit -St; ulimit -Ht", options=LIMITS
     )
     assert answer.split() == ["64", "64", "2048", "31", "36"]  # -f counts 512 bytes
 
@@ -44,7 +44,7 @@ def test_signals_descriptors_and_environment_are_those_of_a_job_without_limits(
     jobs: Jobs, ended: Ended, command: str, tmp_path: Path
 ) -> None:
     plain, limited = (
-        output_of(jobs, ended, command, cwd=str(tmp_path), terms=terms) for terms in ({}, LIMITS)
+        output_of(jobs, ended, command, cwd=str(tmp_path), options=options) for options in ({}, LIMITS)
     )
     assert essence(limited) == essence(plain)
 
@@ -57,7 +57,7 @@ def essence(text: str) -> Sequence[object]:
 
 
 def test_it_leads_a_session_of_its_own_and_is_the_shims_child(jobs: Jobs, gate: Gate) -> None:
-    job_id = jobs.execute(gate.pause, terms=LIMITS).id
+    job_id = jobs.execute(gate.pause, options=LIMITS).id
     gate.wait_until_reached()
     run = jobs.look(job_id).job.run
     assert run is not None
@@ -68,7 +68,7 @@ def test_it_leads_a_session_of_its_own_and_is_the_shims_child(jobs: Jobs, gate: 
 
 
 def test_a_terminal_controls_its_session(jobs: Jobs, ended: Ended, gate: Gate) -> None:
-    job_id = jobs.execute(f"tty; {gate.pause}; read line; echo got $line", pty=True, terms=LIMITS).id
+    job_id = jobs.execute(f"tty; {gate.pause}; read line; echo got $line", pty=True, options=LIMITS).id
     gate.wait_until_reached()
     gate.open()
     jobs.interact(job_id, Typed("hello"), wait_s=20)
@@ -79,7 +79,7 @@ def test_a_terminal_controls_its_session(jobs: Jobs, ended: Ended, gate: Gate) -
 
 
 def test_ctrl_c_on_a_terminal_reaches_it(jobs: Jobs, ended: Ended, gate: Gate) -> None:
-    job_id = jobs.execute(f"{gate.reach}; exec sleep 50", pty=True, terms=LIMITS).id
+    job_id = jobs.execute(f"{gate.reach}; exec sleep 50", pty=True, options=LIMITS).id
     gate.wait_until_reached()
     jobs.interact(job_id, Typed(keys=["ctrl-c"], add_newline=False))
     assert getattr(ended(job_id).job.state, "signal", None) == signal.SIGINT
@@ -87,8 +87,8 @@ def test_ctrl_c_on_a_terminal_reaches_it(jobs: Jobs, ended: Ended, gate: Gate) -
 
 def test_an_exec_that_fails_says_why_and_leaves_no_group(jobs: Jobs, home: Path, tmp_path: Path) -> None:
     """The shell goes between the check and the exec: as posix_spawn would have put it."""
-    for terms in ({}, LIMITS):
-        spec = spec_of(jobs.context, "true", terms=terms)
+    for options in ({}, LIMITS):
+        spec = spec_of(jobs.context, "true", options=options)
         missing = type(spec)(**{**vars(spec), "shell": f"{tmp_path}/gone"})
         job = launch(jobs.context, missing, {})
         assert isinstance(job.state, NeverStarted)
@@ -106,7 +106,7 @@ def open_files(pid: int) -> int:
 
 def test_a_job_of_few_words_has_no_child_of_its_shim_beside_it(jobs: Jobs, ended: Ended) -> None:
     """Nothing of the fork is left: no descriptor of the pipe that told of the exec, no zombie."""
-    plain, limited = jobs.execute("read _").id, jobs.execute("read _", terms={"open_files": 64}).id
+    plain, limited = jobs.execute("read _").id, jobs.execute("read _", options={"open_files": 64}).id
     shims = [shim_pid(jobs, job_id) for job_id in (plain, limited)]
     wait_until(lambda: open_files(shims[0]) == open_files(shims[1]), "both hold the same")
     for job_id in (plain, limited):
@@ -114,7 +114,7 @@ def test_a_job_of_few_words_has_no_child_of_its_shim_beside_it(jobs: Jobs, ended
 
 
 def test_the_record_tells_what_keeps_each_limit(jobs: Jobs, ended: Ended) -> None:
-    job_id = jobs.execute("true", terms={**LIMITS, "cgroup": "off", "silence_s": 9}).id
+    job_id = jobs.execute("true", options={**LIMITS, "cgroup": "off", "silence_s": 9}).id
     ended(job_id)
     record = jobdir.read_record(f"{directory(jobs, job_id)}/limits.json")
     assert record == {

@@ -14,7 +14,7 @@ from tests.support.server import Server
 @mechanisms(cgroup.MEMORY)
 def test_a_job_that_takes_too_much_memory_is_out_of_memory(jobs: Jobs, ended: Ended, cgroup_use: str) -> None:
     """The tree's peak is told: about the limit by a group; by watching, what it had when it was seen."""
-    job_id = jobs.execute(HOG, terms={"memory": "100MB", "cgroup": cgroup_use}).id
+    job_id = jobs.execute(HOG, options={"memory": "100MB", "cgroup": cgroup_use}).id
     look = ended(job_id)
     state = over(look)
     assert state.limit == "memory"
@@ -25,8 +25,8 @@ def test_a_job_that_takes_too_much_memory_is_out_of_memory(jobs: Jobs, ended: En
 
 
 def test_a_silent_job_is_ended_and_a_talkative_one_is_not(jobs: Jobs, ended: Ended) -> None:
-    silent = jobs.execute("echo once; sleep 50", terms={"silence_s": 0.3}).id
-    talks = jobs.execute("for i in $(seq 25); do echo $i; sleep 0.1; done", terms={"silence_s": 2}).id
+    silent = jobs.execute("echo once; sleep 50", options={"silence_s": 0.3}).id
+    talks = jobs.execute("for i in $(seq 25); do echo $i; sleep 0.1; done", options={"silence_s": 2}).id
     assert over(ended(silent)).limit == "silence"
     assert isinstance(ended(talks).job.state, Exited)
 
@@ -35,7 +35,7 @@ def test_a_silent_job_is_ended_and_a_talkative_one_is_not(jobs: Jobs, ended: End
 def test_output_beyond_the_limit_stops_the_job_and_its_first_bytes_are_kept(
     jobs: Jobs, ended: Ended, pty: bool
 ) -> None:
-    job_id = jobs.execute("seq 1 100000000", pty=pty, terms={"output": "64KB", "on_output": "stop"}).id
+    job_id = jobs.execute("seq 1 100000000", pty=pty, options={"output": "64KB", "on_output": "stop"}).id
     look = ended(job_id)
     assert over(look).limit == "output"
     assert look.output_bytes > 64 << 10
@@ -59,8 +59,8 @@ def test_status_tells_the_limits_what_keeps_them_and_which_one_ended_it(server: 
 
 def test_a_bad_limit_is_refused_and_the_error_says_what_is_accepted(jobs: Jobs) -> None:
     with pytest.raises(InvalidArgument, match=r"memory='lots' is not valid\. Accepted: a size such as"):
-        jobs.execute("true", terms={"memory": "lots"})
+        jobs.execute("true", options={"memory": "lots"})
     with pytest.raises(InvalidArgument, match=r"cgroup='perhaps' is not valid\. Accepted: on or off"):
-        jobs.execute("true", terms={"cgroup": "perhaps"})
+        jobs.execute("true", options={"cgroup": "perhaps"})
     with pytest.raises(InvalidArgument, match="Unknown option 'memroy'"):
-        jobs.execute("true", terms={"memroy": "1GB"})
+        jobs.execute("true", options={"memroy": "1GB"})

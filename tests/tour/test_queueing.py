@@ -31,7 +31,7 @@ def test_beyond_the_limit_a_job_waits_instead_of_failing(one: Jobs, gate: Gate, 
 def test_higher_priority_first_and_among_equals_the_older(one: Jobs, gate: Gate, diary: Diary) -> None:
     occupy(one, gate)
     ids = [
-        one.execute(diary.entry(word), queue=True, terms={"priority": priority}).id
+        one.execute(diary.entry(word), queue=True, options={"priority": priority}).id
         for word, priority in (("c", 0), ("a", 7), ("d", 0), ("e", -3), ("b", 7))
     ]
     assert [one.look(job_id).place.position for job_id in ids] == [3, 1, 4, 5, 2]  # type: ignore[union-attr]
@@ -56,15 +56,15 @@ def test_a_group_has_slots_of_its_own(open_with: OpenJobs, new_gate: Callable[[s
     """A full group keeps only its own waiting; a job of a group needs one of all slots too."""
     jobs = open_with(MCP_BG_MAX_JOBS="2", MCP_BG_GROUPS="gpu=1,jobs=2")
     gpu, plain = new_gate("gpu"), new_gate("plain")
-    occupy(jobs, gpu, queue=True, terms={"group": "gpu"})
+    occupy(jobs, gpu, queue=True, options={"group": "gpu"})
     with pytest.raises(JobLimitReached, match="gpu"):
-        jobs.execute("true", terms={"group": "gpu"})
-    second = jobs.execute("exit 2", queue=True, terms={"group": "gpu"}).id
+        jobs.execute("true", options={"group": "gpu"})
+    second = jobs.execute("exit 2", queue=True, options={"group": "gpu"}).id
     assert jobs.look(second).place.reason == "it waits for a free slot of group gpu, or of all"  # type: ignore[union-attr]
-    other = jobs.execute(plain.pause, queue=True, terms={"group": "jobs"}).id  # a name like any other
+    other = jobs.execute(plain.pause, queue=True, options={"group": "jobs"}).id  # a name like any other
     plain.wait_until_reached()
     assert isinstance(state(jobs, second), Queued)
-    third = jobs.execute("exit 3", queue=True, terms={"group": "jobs"}).id
+    third = jobs.execute("exit 3", queue=True, options={"group": "jobs"}).id
     assert isinstance(state(jobs, third), Queued)  # two slots in all
     gpu.open()
     plain.open()

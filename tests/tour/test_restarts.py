@@ -28,7 +28,7 @@ def again(policy: str, most: int = 5, backoff_s: float = 0.1) -> dict[str, objec
 
 
 def test_a_job_that_fails_is_run_again_until_it_succeeds(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit $n"), terms=again("on-failure")).id
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit $n"), options=again("on-failure")).id
     look = ended(job_id)
     assert isinstance(look.job.state, Exited)
     assert look.job.state.code == 0
@@ -40,7 +40,7 @@ def test_a_job_that_fails_is_run_again_until_it_succeeds(jobs: Jobs, ended: Ende
 
 
 def test_each_run_has_its_own_output_under_one_job(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit 1"), terms=again("on-failure")).id
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 3 ] || exit 1"), options=again("on-failure")).id
     history = ended(job_id).history
     assert history is not None
     cursors = [f"{run.log_from}-{run.log_to}" for run in history.runs]
@@ -49,8 +49,8 @@ def test_each_run_has_its_own_output_under_one_job(jobs: Jobs, ended: Ended, tmp
 
 
 def test_a_success_is_run_again_only_by_always(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    once = jobs.execute("echo once", terms=again("on-failure")).id
-    thrice = jobs.execute(counting(tmp_path, "exit 0"), terms=again("always", most=2)).id
+    once = jobs.execute("echo once", options=again("on-failure")).id
+    thrice = jobs.execute(counting(tmp_path, "exit 0"), options=again("always", most=2)).id
     assert jobs.output(ended(once).job.id).stdout == "once\n"
     assert jobs.output(ended(thrice).job.id).stdout == "run 1\nrun 2\nrun 3\n"
 
@@ -58,7 +58,7 @@ def test_a_success_is_run_again_only_by_always(jobs: Jobs, ended: Ended, tmp_pat
 def test_after_the_last_restart_the_job_has_ended_as_its_last_run_has(
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
-    job_id = jobs.execute(counting(tmp_path, "exit $n"), terms=again("on-failure", most=2)).id
+    job_id = jobs.execute(counting(tmp_path, "exit $n"), options=again("on-failure", most=2)).id
     state = ended(job_id).job.state
     assert isinstance(state, Exited)
     assert state.code == 3
@@ -71,14 +71,14 @@ def test_without_a_policy_a_job_runs_once(jobs: Jobs, ended: Ended, tmp_path: Pa
 
 def test_the_pauses_grow(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     command = f"date +%s%N >> {tmp_path}/runs; exit 1"
-    ended(jobs.execute(command, terms=again("on-failure", most=3, backoff_s=0.2)).id)
+    ended(jobs.execute(command, options=again("on-failure", most=3, backoff_s=0.2)).id)
     moments = [int(line) / 1e9 for line in (tmp_path / "runs").read_text().split()]
     pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
     assert all(pause >= least for pause, least in zip(pauses, (0.2, 0.4, 0.8), strict=True))
 
 
 def test_a_paused_job_says_so_and_ends_by_kill_job(jobs: Jobs, server: Server, tmp_path: Path) -> None:
-    job_id = jobs.execute(counting(tmp_path, "exit 4"), terms=again("always", backoff_s=1000)).id
+    job_id = jobs.execute(counting(tmp_path, "exit 4"), options=again("always", backoff_s=1000)).id
     wait_until(lambda: server.status(job_id).get("phase") == "restarting")
     status = server.status(job_id)
     assert (status["status"], status["restarts"], status["runs"][0]["exit_code"]) == ("running", 1, 4)
@@ -89,7 +89,7 @@ def test_a_paused_job_says_so_and_ends_by_kill_job(jobs: Jobs, server: Server, t
 
 
 def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp_path: Path) -> None:
-    job_id = jobs.execute(counting(tmp_path, gate.pause), terms=again("always")).id
+    job_id = jobs.execute(counting(tmp_path, gate.pause), options=again("always")).id
     gate.wait_until_reached()
     assert jobs.kill(job_id).status == "killed"
     assert isinstance(jobs.look(job_id).job.state, Killed)
@@ -98,7 +98,7 @@ def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp
 
 def test_the_time_out_is_for_all_runs_together(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     job_id = jobs.execute(
-        counting(tmp_path, "exit 1"), timeout_s=3.0, terms=again("always", most=1000, backoff_s=0.3)
+        counting(tmp_path, "exit 1"), timeout_s=3.0, options=again("always", most=1000, backoff_s=0.3)
     ).id
     look = ended(job_id)
     assert isinstance(look.job.state, TimedOut)
@@ -109,7 +109,7 @@ def test_what_a_run_leaves_behind_is_gone_before_the_next(jobs: Jobs, ended: End
     left = f"setsid sleep 1000 & echo $! >> {tmp_path}/left"
     job_id = jobs.execute(
         counting(tmp_path, f"{left}; [ $n = 1 ] && exit 1; kill -0 $(head -1 {tmp_path}/left); echo $?"),
-        terms=again("on-failure"),
+        options=again("on-failure"),
     ).id
     wait_until(lambda: runs(tmp_path) == 2)
     wait_until(lambda: jobs.output(job_id).stdout.endswith("1\n"))
@@ -119,7 +119,7 @@ def test_what_a_run_leaves_behind_is_gone_before_the_next(jobs: Jobs, ended: End
 @pytest.mark.parametrize("pty", [False, True])
 def test_each_run_has_a_stdin_of_its_own(jobs: Jobs, ended: Ended, tmp_path: Path, pty: bool) -> None:
     command = counting(tmp_path, 'read line; echo "got $line"; [ $n = 2 ]')
-    job_id = jobs.execute(command, terms=again("on-failure"), pty=pty).id
+    job_id = jobs.execute(command, options=again("on-failure"), pty=pty).id
     for number in (1, 2):
         wait_until(lambda number=number: f"run {number}" in jobs.output(job_id).stdout)  # type: ignore[misc]
         jobs.interact(job_id, Typed(f"line {number}"))
@@ -134,7 +134,7 @@ def test_a_kill_of_shim_or_guard_during_a_pause_loses_nothing(
     jobs: Jobs, ended: Ended, tmp_path: Path, whom: str
 ) -> None:
     command = counting(tmp_path, "[ $n = 3 ] || exit 9")
-    job_id = jobs.execute(command, terms=again("on-failure", backoff_s=1.0)).id
+    job_id = jobs.execute(command, options=again("on-failure", backoff_s=1.0)).id
     wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
     victim = (shim_pid if whom == "shim" else guard_pid)(jobs, job_id)
     os.kill(victim, signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
     jobs: Jobs, ended: Ended, gate: Gate, tmp_path: Path, pty: bool
 ) -> None:
     command = counting(tmp_path, f"[ $n = 1 ] && exit 9; [ $n = 2 ] && {{ {gate.pause}; exit 8; }}; exit 0")
-    job_id = jobs.execute(command, terms=again("on-failure"), pty=pty, env={"KEPT": "yes"}).id
+    job_id = jobs.execute(command, options=again("on-failure"), pty=pty, env={"KEPT": "yes"}).id
     gate.wait_until_reached()
     victim = shim_pid(jobs, job_id)
     os.kill(victim, signal.SIGKILL)
@@ -167,7 +167,7 @@ def test_a_kill_of_the_shim_during_a_later_run_loses_nothing(
 def test_silence_is_counted_from_each_runs_own_begin(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
     """Neither does a pause count, nor is a later run allowed to be silent."""
     command = counting(tmp_path, "[ $n = 1 ] && exit 1; exec sleep 1000")
-    job_id = jobs.execute(command, terms={**again("on-failure", 1, backoff_s=2.0), "silence_s": 1.5}).id
+    job_id = jobs.execute(command, options={**again("on-failure", 1, backoff_s=2.0), "silence_s": 1.5}).id
     look = ended(job_id)
     assert isinstance(look.job.state, OverLimit)
     assert look.job.state.limit == "silence"
@@ -179,14 +179,14 @@ def test_what_cannot_be_started_again_has_ended_as_its_last_run_has(
     jobs: Jobs, ended: Ended, tmp_path: Path
 ) -> None:
     (place := tmp_path / "place").mkdir()
-    job_id = jobs.execute(f"rmdir {place}; exit 5", cwd=str(place), terms=again("always")).id
+    job_id = jobs.execute(f"rmdir {place}; exit 5", cwd=str(place), options=again("always")).id
     state = ended(job_id).job.state
     assert isinstance(state, Exited)
     assert state.code == 5
 
 
 def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None:
-    job_id = jobs.execute(counting(tmp_path, "[ $n = 2 ] || exit 6"), terms=again("on-failure")).id
+    job_id = jobs.execute(counting(tmp_path, "[ $n = 2 ] || exit 6"), options=again("on-failure")).id
     ended(job_id)
     events = [event for event, _ in event_reader.read(jobs.events_directory, event_log.Cursor(0, 0))]
     (restart,) = [event for event in events if event["kind"] == "restarting"]
@@ -194,7 +194,7 @@ def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("terms", "word"),
+    ("options", "word"),
     [
         ({"restart": "sometimes"}, "on-failure"),
         ({"restart": "always", "max_restarts": -1}, "max_restarts=-1"),
@@ -203,7 +203,7 @@ def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None
     ],
 )
 def test_bad_terms_are_errors_that_say_what_is_accepted(
-    jobs: Jobs, terms: dict[str, object], word: str
+    jobs: Jobs, options: dict[str, object], word: str
 ) -> None:
     with pytest.raises(InvalidArgument, match=word):
-        jobs.execute("true", terms=terms)
+        jobs.execute("true", options=options)

@@ -55,7 +55,7 @@ def test_limits_are_shown_under_the_names_they_were_given() -> None:
 
 
 def test_the_queue_has_room_for_every_priority() -> None:
-    """The shim's side cannot import the terms: it keeps the number too."""
+    """The shim's side cannot import the options: it keeps the number too."""
     assert queue_dir.MOST_PRIORITY == options.MOST_PRIORITY
     for priority in (-options.MOST_PRIORITY, 0, options.MOST_PRIORITY):
         assert queue_dir.priority_of(queue_dir.entry_for("x" * 36, priority, 1)) == priority

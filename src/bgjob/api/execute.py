@@ -9,7 +9,7 @@ from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Ran
-from bgjob.api.spec import Options, priority_of
+from bgjob.api.spec import Asked, priority_of
 from bgjob.api.start import start_job
 from bgjob.api.wait import Cancellation, Tell, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
@@ -27,7 +27,7 @@ def execute_command(
     shown: Shown | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
-    **asked: Unpack[Options],
+    **asked: Unpack[Asked],
 ) -> Ran:
     job, reused = _ensure(
         context, asked.get("name"), if_running, lambda: start_job(context, command, **asked)

@@ -28,7 +28,7 @@ MOST_COMMAND_BYTES = jobdir.RECORD_MAX_BYTES - (1 << 20)  # as JSON: what is sta
 JSON_MAX_BYTES = 12  # of one character
 
 
-class Options(TypedDict, total=False):
+class Asked(TypedDict, total=False):
     """How a command is run: what `execute` takes beside it."""
 
     cwd: str | None
@@ -42,20 +42,20 @@ class Options(TypedDict, total=False):
     queue: bool
     after: Sequence[str] | None
     watch: Sequence[str] | None
-    terms: Mapping[str, object] | None
+    options: Mapping[str, object] | None
     """See bgjob.core.options."""
 
 
-def priority_of(asked: Options) -> int | None:
+def priority_of(asked: Asked) -> int | None:
     """Within the queue; None: the caller gave none."""
-    priority: int | None = options.checked(asked.get("terms") or {}).get("priority")
+    priority: int | None = options.checked(asked.get("options") or {}).get("priority")
     return priority
 
 
-def spec_of(context: Context, command: str, **asked: Unpack[Options]) -> Spec:
+def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
     settings = context.settings
-    given = {**options.checked(settings.limits), **options.checked(asked.get("terms") or {})}
+    given = {**options.checked(settings.limits), **options.checked(asked.get("options") or {})}
     name, timeout_s = asked.get("name"), asked.get("timeout_s")
     rows, cols = asked.get("rows", 24), asked.get("cols", 80)
     _check_name(name)

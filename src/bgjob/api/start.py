@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from bgjob.api.context import Context, clean_up, ensure_dispatcher, ensure_watcher
 from bgjob.api.spec import (
-    Options,
+    Asked,
     check_length,
     checked_environment,
     is_inside,
@@ -33,7 +33,7 @@ HOOK_VARIABLES = (
 )
 
 
-def start_job(context: Context, command: str, **asked: Unpack[Options]) -> Job:
+def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
     """A job that runs; or that has failed already, and says why."""
     env, settings = asked.get("env") or {}, context.settings
     _check_policy(settings, command, asked.get("cwd"), env)

@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace) -> int:
         timeout_s=options.timeout,
         queue=options.queue,
         after=[jobs.find_typed(each).id for each in options.after or ()],
-        terms={
+        options={
             "after_policy": "any" if options.after_any else None,
             "delay_s": options.delay,
             "priority": options.priority,

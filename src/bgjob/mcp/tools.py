@@ -80,7 +80,7 @@ def execute_command(
             queue=queue,
             after=after,
             watch=watch,
-            terms={**(limits or {}), **(options or {})},
+            options={**(limits or {}), **(options or {})},
             if_running=if_running,
             wait_s=wait_s,
             shown=Shown.within(max_tokens),
