@@ -9,6 +9,9 @@ standard library only: they are forked from a zygote, or started fresh, once per
     launch_file      what to run, in which environment and with which umask
     handoff          the descriptors that are held for a job, and how the guard gets them too
     supervise        one job, from its start to its outcome
+    phase            what a job is at: running, pausing between two runs, or over
+    cause            why a run ended
+    rerun            the pause after a run, and the start of the next
     restarts         whether and when a job runs again, and what is known of its runs
     child            the process that is the job
     limited_child    the same, with limits set before it is exec'd
@@ -17,6 +20,7 @@ standard library only: they are forked from a zygote, or started fresh, once per
     stdin            the job's stdin, from clients
     stop             ends the job and all processes that it started
     control_server   the socket that clients connect to
+    requests         what clients may ask
     waiters          clients that wait for output, or for the end
     events           what happens to the job, into the event log of the home
     upkeep           keeps socket, directory, guard and control group in place

@@ -6,6 +6,7 @@ kilobytes, and every job has two forked processes of ours.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -13,6 +14,7 @@ import struct
 import termios
 
 from bgjob.home import jobdir
+from bgjob.shim.cause import EXITED, SIGNALED
 from bgjob.system import processes
 
 TYPE_CHECKING = False
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from bgjob.shim.limited_child import Bounds
 
 TERMINAL_TYPE = "xterm-256color"
+# a start that fails by one of these may work in a moment
+TRANSIENT = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
 
 
@@ -131,8 +135,8 @@ def end_of_file(terminal: int) -> bytes:
 class Exit:
     def __init__(self, pid: int, exit_code: int | None, signal: int | None) -> None:
         self.pid, self.exit_code, self.signal = pid, exit_code, signal
-        self.cause = "exited" if signal is None else "signaled"
-        """If it was by itself."""
+        self.cause = EXITED if signal is None else SIGNALED
+        """The cause, unless we ended it."""
 
 
 if hasattr(os, "waitid"):

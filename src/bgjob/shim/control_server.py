@@ -1,30 +1,14 @@
-"""The shim's socket: one JSON line in, one out. Whoever may open it may steer the job.
-
-{"op": "status"}                            pid, end of the log, the outcome if there is one
-{"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
-                                            is longer than N and then (with Q) has not grown for Q seconds,
-                                            at the latest after S seconds
-                                            with "settle_s": not before the job waits for input, or is quiet so long
-{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has printed
-                                            by then is in the log, up to "end"
-{"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
-{"op": "resize", "rows": N, "cols": N}      the job's terminal
-{"op": "signal", "signal": N}               to every process of the job
-{"op": "kill", "signal": N, "grace_s": S}   answered when no process is left
-"""
+"""The shim's socket: one JSON line in, one out. What a line may ask is in requests.py."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import struct
 import sys
 
 from bgjob.shim.loop import READABLE
-from bgjob.shim.stdin import StdinWrite
-from bgjob.shim.waiters import Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,24 +16,31 @@ if TYPE_CHECKING:
 
     from bgjob.home.jobdir import Record
     from bgjob.shim.loop import Loop
-    from bgjob.shim.supervise import Supervisor
+
+    Serve = Callable[["Connection", Record], None]
 
 REQUEST_MAX_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
-MOST_ROWS_OR_COLS = (1 << 16) - 1
 MOST_IDLE, MOST_CONNECTIONS = 64, 1024
 REST_S = 0.1
 
 
 class ControlServer:
-    """Takes visitors in. What they ask is done by the supervisor.
+    """Accepts connections, and closes some so that descriptors are left for the job.
 
-    Each costs a descriptor, and the shim needs some for its job: whoever asks nothing goes when others come, and of
-    those who wait there are so many that descriptors are left.
+    Of the connections that ask nothing the longest idle is closed when others come. Those that wait for an answer are
+    closed only when half of all descriptors are connections.
     """
 
-    def __init__(self, loop: Loop, listening: socket.socket, supervisor: Supervisor) -> None:
-        self._loop, self._socket, self.supervisor = loop, listening, supervisor
+    def __init__(
+        self,
+        loop: Loop,
+        listening: socket.socket,
+        serve: Serve,
+        on_leave: Callable[[Connection], None],
+    ) -> None:
+        """`serve` does what a request asks, and raises KeyError where there is no such request."""
+        self._loop, self._socket, self.serve, self._on_leave = loop, listening, serve, on_leave
         self._connections: dict[
             Connection, None
         ] = {}  # first the one whose last answer, or arrival, is longest ago
@@ -68,7 +59,7 @@ class ControlServer:
 
     def on_leave(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
-        self.supervisor.on_leave(connection)
+        self._on_leave(connection)
 
     def _on_accept(self, _event: int) -> None:
         accepted = self._accepted()
@@ -213,76 +204,9 @@ class Connection:
 
     def _ask(self, line: bytes) -> None:
         try:
-            request = json.loads(line)
-            act = _OPERATIONS[request["op"]]
+            self._server.serve(self, json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return self.answer(ok=False, error=f"not a request: {line[:80]!r}")
-        try:
-            act(self._server.supervisor, self, request)
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            self.answer(ok=False, error=f"{type(error).__name__}: {error}")
-
-
-def _status(supervisor: Supervisor, connection: Connection, _request: Record) -> None:
-    supervisor.tell_status(connection)
-
-
-def _wait(supervisor: Supervisor, connection: Connection, request: Record) -> None:
-    numbers = (_number(request, name) for name in ("beyond", "quiet_s", "settle_s"))
-    waiter = Waiter(connection, *numbers)
-    supervisor.wait(waiter, _number(request, "timeout_s"))
-
-
-def _number(request: Record, name: str) -> float | None:
-    return None if request.get(name) is None else _amount(request[name])
-
-
-def _amount(value: object) -> float:
-    amount = float(value)  # type: ignore[arg-type]
-    if not amount >= 0:
-        raise ValueError(f"{value} is not a number from 0 on")
-    return amount
-
-
-def _signal_number(value: object) -> int:
-    number = int(_amount(value))
-    if number not in signal.valid_signals():
-        raise ValueError(f"{value} is not a signal")
-    return number
-
-
-def _waits(supervisor: Supervisor, connection: Connection, _request: Record) -> None:
-    connection.answer(ok=True, waits=supervisor.waits_for_input(), end=supervisor.settled_log_end())
-
-
-def _stdin(supervisor: Supervisor, connection: Connection, request: Record) -> None:
-    write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
-    supervisor.stdin.add(write, _amount(request["wait_s"]))
-
-
-def _resize(supervisor: Supervisor, connection: Connection, request: Record) -> None:
-    rows, cols = (min(max(1, int(_amount(request[name]))), MOST_ROWS_OR_COLS) for name in ("rows", "cols"))
-    supervisor.resize(rows, cols)
-    connection.answer(ok=True)
-
-
-def _signal(supervisor: Supervisor, connection: Connection, request: Record) -> None:
-    connection.answer(ok=True, processes=supervisor.signal_all(_signal_number(request["signal"])))
-
-
-def _kill(supervisor: Supervisor, connection: Connection, request: Record) -> None:
-    supervisor.kill(connection, _signal_number(request["signal"]), _amount(request["grace_s"]))
-
-
-_OPERATIONS = {
-    "status": _status,
-    "wait": _wait,
-    "waits": _waits,
-    "stdin": _stdin,
-    "resize": _resize,
-    "signal": _signal,
-    "kill": _kill,
-}
+            self.answer(ok=False, error=f"not a request: {line[:80]!r}")
 
 
 def _peer_uid(accepted: socket.socket) -> int:

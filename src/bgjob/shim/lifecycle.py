@@ -11,9 +11,9 @@ import time
 from bgjob.home import jobdir, queue_dir
 from bgjob.home.layout import HOME
 from bgjob.shim import child, events, launch_file
-from bgjob.shim.child import ChildEnds, first_dead, open_ends, run_record
+from bgjob.shim.child import TRANSIENT, ChildEnds, first_dead, open_ends, run_record
 from bgjob.shim.handoff import HandoffReceiver, HandoffSender, Held, Inherited, open_held
-from bgjob.shim.supervise import TRANSIENT, Supervisor
+from bgjob.shim.supervise import Supervisor
 from bgjob.shim.upkeep import group_of
 from bgjob.system import cgroup, processes
 from bgjob.system.own_argv import SHIM

@@ -15,9 +15,9 @@ import signal
 import time
 
 from bgjob.home import event_log, jobdir
+from bgjob.shim.cause import Cause
 from bgjob.shim.events import EVENTS
 from bgjob.shim.limited_child import Bounds
-from bgjob.shim.restarts import OVER_LIMIT, limit_in
 from bgjob.system import cgroup, processes
 from bgjob.system.cgroup import CPU, MEMORY, PROCESSES
 from bgjob.system.processes import TICKS_PER_S
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bgjob.shim.loop import Loop
     from bgjob.system.cgroup import Group
 
-    EndBy = Callable[[str, int, float], None]
+    EndBy = Callable[[Cause, int, float], None]
 
 GRACE_S = 5.0
 OPEN_FILES, FILE_SIZE, SILENCE = "open_files", "file_bytes", "silence_s"
@@ -82,7 +82,7 @@ class Limits:
 
     def resume(self, cause: str | None) -> None:
         """As a killed shim left it. Without its record the groups count: they were made before the job."""
-        if limit := limit_in(cause or ""):
+        if limit := Cause(cause or "").limit:
             self._hit.add(limit)
         self._make_groups()
         record = jobdir.read_record(jobdir.LIMITS) or {}
@@ -216,9 +216,9 @@ class Limits:
         self._hit.add(word)
         event_log.append(EVENTS, "limit_hit", self._job_id, limit=word, used=used, of=most)
         if word in RUN_AWAY:
-            self._end_by(f"{OVER_LIMIT}{word}", signal.SIGKILL, 0.0)
+            self._end_by(Cause.over_limit(word), signal.SIGKILL, 0.0)
         else:
-            self._end_by(f"{OVER_LIMIT}{word}", signal.SIGTERM, GRACE_S)
+            self._end_by(Cause.over_limit(word), signal.SIGTERM, GRACE_S)
 
     # -- at its end ---------------------------------------------------------------------------------
 

@@ -89,6 +89,11 @@ class Pump:
             self.last_output_at = time.monotonic()
             self._on_output()
 
+    def settled_log_end(self) -> int:
+        """Where the log ends with everything in it that was printed until now."""
+        self.drain()
+        return self._log.end
+
     def _drain_terminal(self, relay: Relay) -> int:
         """A terminal hands over what is on its way when it is read; at most a share of it."""
         moved = self._empty(relay)  # first: a shim that was killed may have left some in it

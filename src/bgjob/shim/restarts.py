@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from bgjob.home import jobdir
+from bgjob.shim.cause import Cause
 from bgjob.shim.child import Exit
 
 TYPE_CHECKING = False
@@ -18,16 +19,6 @@ LONGEST_PAUSE_S = 60.0
 STEADY_S = 60.0  # a run that lasted so long was none of a crash loop
 RUNS_KEPT = 100
 MOST_DOUBLINGS = 30
-OVER_LIMIT = "over_limit:"  # and which
-
-
-def ends_one_run(cause: str) -> bool:
-    """And not the job: what is counted anew for each run ends that run alone. The output is that of all runs."""
-    return cause in ("exited", "signaled") or limit_in(cause) not in (None, "output")
-
-
-def limit_in(cause: str) -> str | None:
-    return cause.removeprefix(OVER_LIMIT) if cause.startswith(OVER_LIMIT) else None
 
 
 class Restarts:
@@ -45,8 +36,9 @@ class Restarts:
         self._began, self._from = known.get("began", time.monotonic()), known.get("from", 0)
         """Of the run that is under way: when by the monotonic clock, and where in the log."""
 
-    def __bool__(self) -> bool:
-        """Whether there may be another run at all."""
+    @property
+    def are_wanted(self) -> bool:
+        """By the spec: whether there may be another run at all."""
         return self._policy is not None
 
     def begin(self, log_end: int) -> None:
@@ -55,18 +47,18 @@ class Restarts:
         if self.count:
             self._write(None)
 
-    def last(self, pid: int) -> tuple[Exit, str]:
+    def last(self, pid: int) -> tuple[Exit, Cause]:
         """How the last run ended, and why."""
         known = self._runs[-1] if self._runs else {}
         dead = Exit(pid, known.get("exit_code"), known.get("signal"))
         limit = known.get("limit")
-        return dead, f"{OVER_LIMIT}{limit}" if limit else dead.cause
+        return dead, Cause.over_limit(limit) if limit else dead.cause
 
-    def wanted_after(self, dead: Exit, cause: str) -> bool:
+    def wanted_after(self, dead: Exit, cause: Cause) -> bool:
         """A job that was told to end for its limit has failed, whatever its exit code says."""
         if self._is_noted(dead):
             return True  # as it was decided then
-        has_failed = dead.exit_code != 0 or limit_in(cause) is not None
+        has_failed = dead.exit_code != 0 or cause.limit is not None
         is_wanted = self._policy == "always" or (self._policy == "on-failure" and has_failed)
         return is_wanted and self.count < self._most
 

@@ -7,6 +7,8 @@ import os
 from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
+from bgjob.system import processes
+from bgjob.system.stdin_wait import input_at, input_of, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +43,21 @@ class Stdin:
         log_offset: Callable[[], int],
         on_typed: Action,
     ) -> None:
+        """`log_offset`: where the log ends now. `on_typed` is called after each write."""
         self._loop, self._handoff, self._log_offset, self._on_typed = loop, handoff, log_offset, on_typed
-        self.fd, self._is_terminal = ends.stdin, ends.is_terminal
         self._writes: list[StdinWrite] = []
         self._piece = b""
+        self._use(ends)
+
+    def _use(self, ends: ParentEnds) -> None:
+        self.fd, self._is_terminal = ends.stdin, ends.is_terminal
         if self.is_open:
-            loop.watch(self.fd, 0, self._on_event)
+            self._loop.watch(self.fd, 0, self._on_event)
+
+    def reopen(self, ends: ParentEnds) -> None:
+        """For the next run."""
+        self.close()
+        self._use(ends)
 
     @property
     def is_open(self) -> bool:
@@ -57,6 +68,11 @@ class Stdin:
         if self._is_terminal:
             return None
         return readable_bytes(self.fd) if self.is_open else 0
+
+    def waits_for_input(self, pid: int) -> str:
+        """Whether a process of the job reads its stdin now: yes, no or unknown. `pid`: the first of them."""
+        source = input_of(pid) if self._is_terminal or not self.is_open else input_at(self.fd)
+        return waits_for_input(processes.descendants(os.getpid()), source).answer
 
     def resize(self, rows: int, cols: int) -> None:
         if not self._is_terminal or not self.is_open:

@@ -45,8 +45,8 @@ class Stop:
             connection.answer(ok=True, was_running=was_running, processes=self._processes)
         self._connections.clear()
 
-    def rest(self) -> None:
-        """Nothing is left to strike at; others may come."""
+    def reset(self) -> None:
+        """All processes of this run are gone; a later run may be killed again."""
         if self._kill_timer:
             self._kill_timer.cancel()
             self._kill_timer = None

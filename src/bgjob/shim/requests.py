@@ -1,0 +1,150 @@
+"""What clients may ask of a shim, one JSON object each. A client that may open the socket may steer the job.
+
+{"op": "status"}                            pid, end of the log, the outcome if there is one
+{"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
+                                            is longer than N and then (with Q) has not grown for Q seconds,
+                                            at the latest after S seconds
+                                            with "settle_s": not before the job waits for input, or is quiet so long
+{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has printed
+                                            by then is in the log, up to "end"
+{"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
+{"op": "resize", "rows": N, "cols": N}      the job's terminal
+{"op": "signal", "signal": N}               to every process of the job
+{"op": "kill", "signal": N, "grace_s": S}   answered when no process is left
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from bgjob.home import jobdir
+from bgjob.shim.phase import Over
+from bgjob.shim.stdin import StdinWrite
+from bgjob.shim.waiters import Waiter, Waiters
+from bgjob.system import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bgjob.home.jobdir import Record
+    from bgjob.home.log_writer import LogWriter
+    from bgjob.shim.control_server import Connection
+    from bgjob.shim.loop import Loop
+    from bgjob.shim.phase import Phase
+    from bgjob.shim.pump import Pump
+    from bgjob.shim.stdin import Stdin
+    from bgjob.shim.stop import Stop
+
+MOST_ROWS_OR_COLS = (1 << 16) - 1
+
+
+class Requests:
+    def __init__(
+        self,
+        loop: Loop,
+        log: LogWriter,
+        pump: Pump,
+        stdin: Stdin,
+        stop: Stop,
+        phase: Callable[[], Phase],
+        kill: Callable[[int, float], bool],
+    ) -> None:
+        """`kill` ends the job by a signal and, after a grace, SIGKILL; it returns whether the job was running."""
+        self._log, self._pump, self._stdin, self._stop = log, pump, stdin, stop
+        self._phase, self._kill_job = phase, kill
+        self._resizes: list[list[int]] | None = None
+        self.waiters = Waiters(loop, log, pump, self._tell_status, self._waits_for_input)
+
+    def serve(self, connection: Connection, request: Record) -> None:
+        """KeyError: there is no such operation."""
+        operation: Callable[[Requests, Connection, Record], None] = _OPERATIONS[request["op"]]
+        try:
+            operation(self, connection, request)
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            connection.answer(ok=False, error=f"{type(error).__name__}: {error}")
+
+    def forget(self, connection: Connection) -> None:
+        self.waiters.forget(connection)
+        self._stdin.drop(connection)
+        self._stop.forget(connection)
+
+    def _status(self, connection: Connection, _request: Record) -> None:
+        self._tell_status(connection)
+
+    def _tell_status(self, connection: Connection) -> None:
+        phase = self._phase()
+        outcome = phase.outcome if isinstance(phase, Over) else None
+        unread = self._stdin.unread_bytes()
+        connection.answer(ok=True, pid=phase.pid, end=self._log.end, outcome=outcome, unread=unread)
+
+    def _wait(self, connection: Connection, request: Record) -> None:
+        waiter = Waiter(connection, *(_number(request, name) for name in ("beyond", "quiet_s", "settle_s")))
+        timeout_s = _number(request, "timeout_s")
+        if isinstance(self._phase(), Over):
+            self._tell_status(connection)
+        else:
+            self.waiters.add(waiter, timeout_s)
+
+    def _waits(self, connection: Connection, _request: Record) -> None:
+        connection.answer(ok=True, waits=self._waits_for_input(), end=self._pump.settled_log_end())
+
+    def _waits_for_input(self) -> str:
+        return self._stdin.waits_for_input(self._phase().pid)
+
+    def _write_stdin(self, connection: Connection, request: Record) -> None:
+        write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
+        self._stdin.add(write, _amount(request["wait_s"]))
+
+    def _resize(self, connection: Connection, request: Record) -> None:
+        """Where the log stood is kept too: a screen is drawn with the size that it had at each byte."""
+        rows, cols = (
+            min(max(1, int(_amount(request[word]))), MOST_ROWS_OR_COLS) for word in ("rows", "cols")
+        )
+        self._stdin.resize(rows, cols)
+        if self._resizes is None:
+            self._resizes = (jobdir.read_record(jobdir.TERMINAL) or {}).get("resizes", [])
+        self._resizes.append([self._pump.settled_log_end(), rows, cols])
+        jobdir.write_record(jobdir.TERMINAL, {"format": jobdir.FORMAT_VERSION, "resizes": self._resizes})
+        connection.answer(ok=True)
+
+    def _signal(self, connection: Connection, request: Record) -> None:
+        number = _signal_number(request["signal"])
+        tree = processes.descendants(os.getpid())
+        for pid in tree:
+            processes.send(pid, number)
+        connection.answer(ok=True, processes=len(tree))
+
+    def _kill(self, connection: Connection, request: Record) -> None:
+        number, grace_s = _signal_number(request["signal"]), _amount(request["grace_s"])
+        self._stop.tell_when_done(connection, was_running=self._kill_job(number, grace_s))
+
+
+_OPERATIONS = {
+    "status": Requests._status,
+    "wait": Requests._wait,
+    "waits": Requests._waits,
+    "stdin": Requests._write_stdin,
+    "resize": Requests._resize,
+    "signal": Requests._signal,
+    "kill": Requests._kill,
+}
+
+
+def _number(request: Record, name: str) -> float | None:
+    return None if request.get(name) is None else _amount(request[name])
+
+
+def _amount(value: object) -> float:
+    amount = float(value)  # type: ignore[arg-type]
+    if not amount >= 0:
+        raise ValueError(f"{value} is not a number from 0 on")
+    return amount
+
+
+def _signal_number(value: object) -> int:
+    number = int(_amount(value))
+    if number not in signal.valid_signals():
+        raise ValueError(f"{value} is not a signal")
+    return number
