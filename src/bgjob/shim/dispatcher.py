@@ -1,7 +1,7 @@
-"""The drainer: starts what waits in the queue, as soon as it may. It is there only while something waits.
+"""The dispatcher: a process that starts queued jobs as soon as they may start, and lives while jobs are queued.
 
-All it knows is on disk: it may be killed at any moment. Its keeper, a process above it, then starts another; when
-both are killed, the next ending shim does, or any server that looks at a queued job.
+All that it knows is on disk: it may be killed at any moment. Its keeper, a process above it, then starts
+another. When both are killed, the next shim that ends starts them again, or a server that looks at a queued job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from bgjob.home import event_log, jobdir, queue_dir, slots, watch_registry
 from bgjob.home.home_dir import is_ours_alone
 from bgjob.home.layout import DRAFTS, SLOTS, is_directory
-from bgjob.system import processes
+from bgjob.system import keeper, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,53 +25,37 @@ if TYPE_CHECKING:
 
     Launch = Callable[[str, list[int], list[int]], None]  # directory, descriptors for the shim, ours to close
 
-LOOK_AGAIN_S = 1.0  # a slot whose holders were killed is free without anybody's saying so
+LOOK_AGAIN_S = 1.0  # nothing wakes us when a killed process frees its slot
 LOOK_AT_ALL_S = 0.25
-SOON_S = 0.05  # what was handed over has been taken by then, or let go
-TRY_AGAIN_S = 0.5
-# where the machine lacks what a start takes, each twice the last
+SOON_S = 0.05  # a job that was handed over is started by then, or let go
+LONGEST_KEEPER_PAUSE_S = 0.5
+# between two starts while the machine lacks descriptors, memory or room; each twice the last
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
-HOLD_TRIES = 50  # who only looks at a job has its lock for a moment: that must not cost it its turn
-LINGER_S = 1.0  # where one job was queued, others come: who starts us waits as long as for ten of them
-FAILED = 1 << 8  # as waitpid says it
+HOLD_TRIES = (
+    50  # a process that looks at a job has its lock for a moment: that must not cost the job its turn
+)
+LINGER_S = (
+    1.0  # more jobs may be queued soon, and to start a dispatcher takes as long as to queue ten of them
+)
 MANY_SLOTS = 1 << 31
 UNREADABLE = "its spec.json says nothing that this version can queue"
 
 
 def keep_dispatching(home: str, lock: int, launch: Launch) -> None:
-    """Returns when nothing waits any more, somebody else drains, or the queue was deleted with its home."""
+    """Returns when no job waits, another dispatcher is at work, or the queue was deleted with its home."""
     processes.set_process_name("bgjob-keeper")
-    while is_directory(f"{home}/{queue_dir.QUEUE}"):
-        if not queue_dir.lock_dispatcher(
-            lock
-        ):  # ours already, but for a drainer that was killed as it let go
-            return
-        status = _dispatched(home, lock, launch)
-        if status == 0:
-            return
-        if os.WIFEXITED(status):
-            time.sleep(TRY_AGAIN_S)  # what fails, fails again: not at full speed
+    # The lock is ours already, unless a dispatcher was killed after it had let go.
+    keeper.keep(
+        lambda: _dispatch(home, lock, launch),
+        lambda: is_directory(f"{home}/{queue_dir.QUEUE}") and queue_dir.lock_dispatcher(lock),
+        LONGEST_KEEPER_PAUSE_S,
+    )
 
 
-def _dispatched(home: str, lock: int, launch: Launch) -> int:
-    try:
-        dispatcher = os.fork()
-    except OSError:
-        return FAILED
-    if dispatcher == 0:
-        dispatch(home, lock, launch)
-    return os.waitpid(dispatcher, 0)[1]
-
-
-def dispatch(home: str, lock: int, launch: Launch) -> None:
-    status = 1
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
-        processes.set_process_name("bgjob-queue")
-        Dispatcher(home, lock, launch).run()
-        status = 0
-    finally:
-        os._exit(status)
+def _dispatch(home: str, lock: int, launch: Launch) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
+    processes.set_process_name("bgjob-queue")
+    Dispatcher(home, lock, launch).run()
 
 
 class Dispatcher:
@@ -81,7 +65,7 @@ class Dispatcher:
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._known: dict[str, Record] = {}
         self._handed_over: set[str] = set()
-        self._full: dict[str, int] = {}  # which slots, up to how many of them
+        self._full: dict[str, int] = {}  # kinds of slots that are all taken, and how many there are
         self._nap_s, self._look_at_all_at = LOOK_AGAIN_S, 0.0
         self._pause_s, self._start_again_at = SHORTEST_PAUSE_S, 0.0
 
@@ -89,14 +73,14 @@ class Dispatcher:
         poll = select.poll()
         poll.register(self._wakes, select.POLLIN)
         while True:
-            self._clear_wakes()  # first: who kicks while we look wakes us
+            self._clear_wakes()  # first: a wake that comes while we look ends the poll below
             if self._start_all():
                 poll.poll(self._nap_s * 1000 + 1)
             elif not poll.poll(LINGER_S * 1000) and not self._go_on():
                 return
 
     def _go_on(self) -> bool:
-        """Nothing waits: let go, and look once more. Who has entered meanwhile may have seen our lock."""
+        """No job waits: free the lock, and look once more. A job queued meanwhile may have seen it held."""
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         return bool(queue_dir.entries(self._home)) and queue_dir.lock_dispatcher(self._lock)
 
@@ -107,15 +91,15 @@ class Dispatcher:
             pass
 
     def _start_all(self) -> int:
-        """What can start starts; how many still wait."""
+        """Start all jobs that can start; how many still wait."""
         self._full, self._nap_s = {}, LOOK_AGAIN_S
         try:
             return self._look_at(queue_dir.entries(self._home))
         except OSError:
-            return 1  # nobody knows: look again
+            return 1  # not known: look again
 
     def _look_at(self, entries: list[str]) -> int:
-        """All of them now and then: whether one can no longer run. Mostly only as far as there are slots."""
+        """Mostly as many as there are slots. Now and then all: one may have become impossible."""
         now = time.monotonic()
         looks_at_all = now >= self._look_at_all_at
         if looks_at_all:
@@ -132,7 +116,7 @@ class Dispatcher:
         try:
             return self._consider(entry)
         except OSError:
-            return True  # want of descriptors, of memory, of room: the next look may find them
+            return True  # want of descriptors, of memory or of room: look again
 
     def _consider(self, entry: str) -> bool:
         """Whether it still waits."""
@@ -145,9 +129,9 @@ class Dispatcher:
             return not self._is_done_with(entry, directory)
         if job_id in self._handed_over and self._is_held(job_id):
             self._nap_s = min(self._nap_s, SOON_S)
-            return True  # by a shim, which will take its papers
+            return True  # a shim has it, and will take its launch file
         if job_id in self._handed_over:
-            self._hold_off()  # it was let go
+            self._hold_off()  # its shim could not start it now
         terms = terms or self._read(job_id, directory)
         if terms is None:
             return self._end(entry, directory, UNREADABLE)
@@ -158,19 +142,19 @@ class Dispatcher:
             self._start(directory, terms)
         elif stands == "pending" and (left_s := terms["queue"]["not_before"] - queue_dir.now_s()) > 0:
             self._nap_s = min(self._nap_s, left_s)
-        return True  # it goes when its papers are gone: until then it may have to be tried again
+        return True  # until its launch file is gone it may have to be tried again
 
     def _is_held(self, job_id: str) -> bool:
         return jobdir.is_locked(f"{queue_dir.job_directory(self._home, job_id)}/{jobdir.SPEC}")
 
     def _hold_off(self) -> None:
-        """The machine lacks what a start takes: there is none for a moment, and for a longer one the next time."""
+        """The machine lacks what a start takes: no start for a moment, and for a longer one the next time."""
         self._start_again_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         self._handed_over = {job_id for job_id in self._handed_over if self._is_held(job_id)}
 
     def _read(self, job_id: str, directory: str) -> Record | None:
-        """What of its spec matters here: a command may be long."""
+        """The part of its spec that matters here: a command may be long."""
         spec = jobdir.read_record(f"{directory}/{jobdir.SPEC}")
         if spec and not jobdir.is_of_this_boot(spec):
             queue_dir.remove_launch_file(directory)
@@ -185,7 +169,7 @@ class Dispatcher:
         return group is not None and (queue["group_slots"] or 0) <= self._full.get(group, -1)
 
     def _is_done_with(self, entry: str, directory: str) -> bool:
-        """Started, ended or cleaned up, or given up by a submitter that was killed; or not yet visible."""
+        """Started, ended, cleaned up, or never made by a killed submitter. False: it is not visible yet."""
         draft = f"{self._home}/{DRAFTS}/{queue_dir.job_of(entry)}/{jobdir.SPEC}"
         if not os.path.isdir(directory) and (jobdir.is_locked(draft) or os.path.isdir(directory)):
             return False
@@ -193,8 +177,8 @@ class Dispatcher:
             self._nap_s = min(self._nap_s, SOON_S)
             return False
         if queue_dir.is_startable(directory):
-            return False  # visible, or put back, only since we first looked
-        # whoever has cancelled or started it may have been killed over that
+            return False  # it was made visible, or put back, since we first looked
+        # the process that has cancelled or started it may have been killed before it removed this
         queue_dir.remove_launch_file(directory)
         self._leave(entry)
         return True
@@ -212,7 +196,7 @@ class Dispatcher:
         pause_s = self._start_again_at - time.monotonic()
         if pause_s > 0:
             self._nap_s = min(self._nap_s, pause_s)
-            self._full[slots.ALL] = MANY_SLOTS  # as if: nobody else need be tried
+            self._full[slots.ALL] = MANY_SLOTS  # so that no other job is tried either
             return
         held = slots.claim_all(f"{self._home}/{SLOTS}", queue["max_jobs"], group, queue["group_slots"])
         if isinstance(held, str):
@@ -223,7 +207,7 @@ class Dispatcher:
         lock = None
         try:
             lock = queue_dir.hold(directory, HOLD_TRIES)
-            if lock is not None:  # else it is being started or cancelled
+            if lock is not None:  # else another process starts or cancels it
                 self._hand_over(directory, lock, held)
         except OSError:
             self._hold_off()
@@ -267,5 +251,5 @@ class Dispatcher:
 
 
 def _are_ours_alone(*found: os.stat_result) -> bool:
-    """By their descriptors, which the shim is handed: what another user has put into the queue is not run."""
+    """By the descriptors that the shim gets: what another user has put into the queue is not run."""
     return all(map(is_ours_alone, found))

@@ -30,11 +30,11 @@ from bgjob.store.index import ABANDONED_S
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.records import read_watch_state
 from bgjob.store.store import Store
-from bgjob.system import processes
+from bgjob.system import keeper, processes
 from bgjob.system.inotify import Inotify
 from bgjob.watch.hooks import HookRunner
 
-RESTART_S, LONGEST_RESTART_S = 0.1, 30.0
+LONGEST_PAUSE_S = 30.0
 # The log of a job that prints without pause is read so often, and each time at most for so long.
 REST_S, TURN_S = 0.05, 0.05
 # While a running job is ahead of us: so many times the work before the rest.
@@ -58,30 +58,16 @@ def main(home: str) -> None:
     processes.set_process_name("bgjob-watch")
     # Several tries: a process that checks for a watcher holds the lock for a moment.
     lock = watch_registry.take_lock(HERE, LOCK_TRIES)
-    pause_s = RESTART_S
-    while lock is not None and (place := home_dir.working_place()):
-        began = time.monotonic()
-        if _is_finished(place, lock):
-            return
-        pause_s = (
-            RESTART_S if time.monotonic() - began > LONGEST_RESTART_S else min(pause_s * 2, LONGEST_RESTART_S)
-        )
-        time.sleep(pause_s)
+    if lock is not None:
+        keeper.keep(lambda: _watch(lock), lambda: bool(home_dir.working_place()), LONGEST_PAUSE_S)
 
 
-def _is_finished(home: str, lock: int) -> bool:
-    """False: the watcher was killed, or failed."""
-    watcher = os.fork()
-    if watcher == 0:
-        status = 1
-        try:
-            Watcher(Store(home), lock).run()
-            status = 0
-        finally:
-            if status:
-                _leave_traceback()
-            os._exit(status)
-    return os.waitpid(watcher, 0)[1] == 0
+def _watch(lock: int) -> None:
+    try:
+        Watcher(Store(home_dir.working_place() or HERE), lock).run()
+    except BaseException:
+        _leave_traceback()
+        raise
 
 
 def _leave_traceback() -> None:
