@@ -1,7 +1,7 @@
 """The shim: one small process per job that owns its child, stdin, log and end; and above it its guard.
 
-No other process has to live for a job to go on. Shims meet the rest of bgjob in the job directory only, and are
-standard library only: they are forked from a zygote, or started fresh, once per job.
+No other process has to live for a job to go on. Shims meet the rest of bgjob in the job directory only.
+They use the standard library only: they are forked from a zygote, or started fresh, once per job.
 
     entry            how shims are started: fresh, from a zygote, or from the queue
     guard            sleeps above a shim, and becomes the shim if that is killed

@@ -1,4 +1,4 @@
-"""The process that is the job: started on pipes or on a terminal, in its own session, with nothing of ours.
+"""The process that is the job: on pipes or on a terminal, in its own session, without descriptors of ours.
 
 `posix_spawn` and not `subprocess`: that imports `threading`, whose hook after each fork touches four hundred
 kilobytes, and every job has two forked processes of ours.
@@ -29,7 +29,7 @@ OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a
 
 
 class ParentEnds:
-    """Our ends of what the job reads and writes. A terminal is both; its output goes through a pipe of ours."""
+    """The shim's ends of stdin and output. A terminal is both; its output goes through a pipe of ours."""
 
     def __init__(self, descriptors: list[int], is_terminal: bool) -> None:
         self.descriptors, self.is_terminal = descriptors, is_terminal
@@ -113,7 +113,7 @@ def start(
 
 
 def _return_to(directory: int) -> None:
-    """The job runs by now, and may have closed its directory to us: that must not look as if it did not."""
+    """The job runs by now. If it has taken our right to enter, its start must not look like a failure."""
     try:
         os.fchdir(directory)
     except PermissionError:
@@ -127,7 +127,7 @@ def resize(terminal: int, rows: int, cols: int) -> None:
 
 
 def end_of_file(terminal: int) -> bytes:
-    """The character that means it, on this terminal."""
+    """The end-of-file character of this terminal."""
     character: bytes = termios.tcgetattr(terminal)[6][termios.VEOF]
     return character
 
@@ -153,7 +153,7 @@ if hasattr(os, "waitid"):
     def reap(dead: Exit) -> None:
         os.waitpid(dead.pid, 0)
 
-else:  # a system that cannot look without reaping: a kill -9 in between loses the code
+else:  # a system that cannot look without reaping: a kill -9 before the record is written loses the code
 
     def first_dead() -> Exit | None:
         pid, status = os.waitpid(-1, os.WNOHANG)

@@ -28,8 +28,8 @@ REST_S = 0.1
 class ControlServer:
     """Accepts connections, and closes some so that descriptors are left for the job.
 
-    Of the connections that ask nothing the longest idle is closed when others come. Those that wait for an answer are
-    closed only when half of all descriptors are connections.
+    Of the connections that ask nothing the longest idle is closed when others come. Those that wait for an
+    answer are closed only when half of all descriptors are connections.
     """
 
     def __init__(
@@ -41,9 +41,8 @@ class ControlServer:
     ) -> None:
         """`serve` does what a request asks, and raises KeyError where there is no such request."""
         self._loop, self._socket, self.serve, self._on_leave = loop, listening, serve, on_leave
-        self._connections: dict[
-            Connection, None
-        ] = {}  # first the one whose last answer, or arrival, is longest ago
+        # first the one whose last answer, or arrival, is longest ago
+        self._connections: dict[Connection, None] = {}
         loop.watch(listening.fileno(), READABLE, self._on_accept)
 
     def move_to(self, listening: socket.socket) -> None:
@@ -67,50 +66,50 @@ class ControlServer:
             return
         if _peer_uid(accepted) not in (os.geteuid(), 0):
             return accepted.close()
-        self._make_place()
+        self._make_room()
         self._connections[Connection(self._loop, accepted, self)] = None
 
     def _accepted(self) -> socket.socket | None:
         try:
             return self._socket.accept()[0]
         except (BlockingIOError, ConnectionAbortedError):
-            return None  # it has gone already
+            return None  # the client has gone already
         except OSError:
-            # no descriptor is left, or no memory: who knocks is still there, and wakes us again at once
-            if not self._dismiss(self._idle() or list(self._connections)):
+            # No descriptor or no memory is left. The client still waits, and poll would return at once.
+            if not self._close_first(self._idle() or list(self._connections)):
                 self._rest()
             return None
 
-    def _make_place(self) -> None:
+    def _make_room(self) -> None:
         idle = self._idle()
         if len(idle) >= MOST_IDLE:
-            self._dismiss(idle)
+            self._close_first(idle)
         elif len(self._connections) >= most_connections():
-            self._dismiss(list(self._connections))
+            self._close_first(list(self._connections))
 
     def _idle(self) -> list[Connection]:
         return [connection for connection in self._connections if not connection.is_owed_an_answer]
 
-    def _dismiss(self, connections: list[Connection]) -> bool:
-        """The first of them, if there is one. It may come again, and ask again."""
+    def _close_first(self, connections: list[Connection]) -> bool:
+        """False: there is none. Its client may connect again, and ask again."""
         if connections:
             connections[0].leave()
         return bool(connections)
 
     def _rest(self) -> None:
-        """There is nobody to dismiss: knocks are not heard for a moment, after which there may be what is missing."""
+        """There is no connection to close: accept none for a moment, until descriptors or memory are free."""
         self._loop.watch_for(self._socket.fileno(), 0)
         self._loop.call_later(REST_S, lambda: self._loop.watch_for(self._socket.fileno(), READABLE))
 
 
 def most_connections() -> int:
-    """Half of the descriptors that we may have."""
+    """Half of the descriptors that this process may have."""
     most = os.sysconf("SC_OPEN_MAX")
     return min(most // 2, MOST_CONNECTIONS) if most > 0 else MOST_CONNECTIONS
 
 
 class Connection:
-    """One connection. Asks one thing after the other; each is answered once, perhaps later."""
+    """One client, which makes one request after the other. Each is answered once, perhaps later."""
 
     def __init__(self, loop: Loop, accepted: socket.socket, server: ControlServer) -> None:
         self._loop, self._socket, self._server = loop, accepted, server
@@ -118,7 +117,7 @@ class Connection:
         self._received = b""
         self._payload_left = 0
         self._take_payload: Callable[[bytes], None] | None = None
-        self.is_owed_an_answer = False  # nothing more is read until it has it
+        self.is_owed_an_answer = False  # while it is, nothing more is read from it
         self._consuming = False
         accepted.setblocking(False)
         loop.watch(self._fd, READABLE, self._on_event)
@@ -130,7 +129,7 @@ class Connection:
             self._read_on()
 
     def answer_and_leave(self, **answer: object) -> None:
-        """For one whose further bytes have no meaning any more."""
+        """For a client whose further bytes have no meaning any more."""
         if self._send(answer):
             self.leave()
 
@@ -140,12 +139,12 @@ class Connection:
         try:
             self._socket.send(json.dumps(answer).encode() + b"\n")
         except OSError:
-            self.leave()  # it hung up, or does not read: one answer always fits into its buffer
+            self.leave()  # the client hung up, or does not read: one answer always fits into its buffer
             return False
         return True
 
     def on_payload(self, most: int, take: Callable[[bytes], None]) -> None:
-        """Hand over the next piece of this visitor's payload, once, when it is there."""
+        """Call `take` once, with the next piece of the payload that this client sends."""
         self._payload_left, self._take_payload = most, take
         self._read_on()
 
@@ -177,7 +176,7 @@ class Connection:
         self._consume()
 
     def _consume(self) -> None:
-        """A loop, and not a call within a call for each of a thousand requests that came in one breath."""
+        """A loop, not a recursion: a thousand requests may come in one piece."""
         if self._consuming:
             return
         self._consuming = True
@@ -189,7 +188,7 @@ class Connection:
         if self._take_payload and self._received:
             take, self._take_payload = self._take_payload, None
             piece, self._received = self._received[: self._payload_left], self._received[self._payload_left :]
-            self._loop.watch_for(self._fd, 0)  # the job must have read this before we read more
+            self._loop.watch_for(self._fd, 0)  # no more is read until the job's stdin has taken this
             take(piece)
             return True
         if not self._take_payload and not self.is_owed_an_answer and b"\n" in self._received:
@@ -211,7 +210,7 @@ class Connection:
 
 def _peer_uid(accepted: socket.socket) -> int:
     if sys.platform != "linux":
-        return os.geteuid()  # the directory is 0700: nobody else gets here
+        return os.geteuid()  # the directory is 0700: other users cannot connect
     credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", credentials)[1]
     return uid

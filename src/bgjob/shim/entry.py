@@ -5,8 +5,8 @@
     entry.main(["queue", home])                                          becomes the dispatcher of the queue
 
 `ready` tells the starter what happened: "+" as soon as a shim owns the job (from then on a second try would
-run it twice), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that gives
-up waiting shuts its end: then the "+" fails, and the job is not ours. In 0.1 it is a pipe.
+run it twice), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that
+gives up waiting shuts its end: then the "+" fails, and the job is not ours. In 0.1 it is a pipe.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def main(arguments: list[str]) -> None:
 
 
 def become_dispatcher(home: str) -> int | None:
-    """The dispatcher's lock, and we work in the home from now on. None: it is held, or the home is not safe."""
+    """Enter the home, and take the dispatcher's lock. None: it is held, or the home is not safe."""
     return queue_dir.become_dispatcher(os.curdir) if home_dir.enter(home) else None
 
 
 def become_plain() -> int:
-    """No signal stays ignored or blocked, or the job would inherit that; files are for us alone. The user's umask."""
+    """No signal stays ignored or blocked: the job would inherit that. Returns the user's umask."""
     for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
             signal.signal(number, signal.SIG_DFL)
@@ -96,7 +96,7 @@ def zygote(umask: int) -> None:
 
 
 def start_queued(directory: str, descriptors: list[int], close: list[int]) -> None:
-    """For the dispatcher. The shim leaves the dispatcher's process tree, which may be killed before the job ends."""
+    """For the dispatcher. The shim leaves its process tree: a kill of that tree does not reach the job."""
     if os.fork():
         return
     lifecycle.never_returning(directory, lambda: _begin_queued(directory, descriptors, close))

@@ -1,4 +1,4 @@
-"""Tells in the store's event log what happens to the job: it has started, it waits for input, it has ended."""
+"""Appends to the event log of the home: the job has started, runs again, waits for input, has ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET_S, LONGEST_LOOK_S = 1.0, 60.0
 
 
 def tell_started(spec: Record, pid: int) -> None:
-    """By hand, as the record of the run is written: see there."""
+    """By hand, as child.run_record, and for the same reason."""
     event_log.append_line(EVENTS, STARTED % (round(time.time(), 3), spec["id"].encode(), pid))
 
 
@@ -57,7 +57,7 @@ def tell_input(spec: Record, log: LogWriter) -> None:
 class PromptDetector:
     """Notices when a job that has fallen silent waits for input, and tells it once.
 
-    Nobody tells us: we have to look. The longer there was nothing to see, the rarer.
+    The kernel sends no event for that: we have to look, the more rarely the longer nothing happens.
     """
 
     def __init__(self, loop: Loop, is_asked: Callable[[], bool], tell: Callable[[], None]) -> None:
@@ -68,7 +68,7 @@ class PromptDetector:
         self._timer: Timer | None = loop.call_later(QUIET_S, self._look)
 
     def on_activity(self) -> None:
-        """The job has printed, or somebody has typed: what was asked then is over."""
+        """The job has printed, or a client has written to its stdin: an earlier prompt is over."""
         self._active_at = time.monotonic()
         self._delay_s = QUIET_S
         if self._timer is None:

@@ -1,8 +1,8 @@
 """The guard: a process above the shim that holds what the shim holds, and sleeps until the shim is killed.
 
-The guard is a subreaper: when the shim dies, the job becomes the guard's child, exit code and all, and the guard
-becomes the shim. When the guard is killed, the shim goes on without one. A shim that is stopped (SIGSTOP, by its own
-job perhaps) is continued at once.
+The guard is a subreaper: when the shim dies, the job becomes the guard's child, exit code and all, and the
+guard becomes the shim. When the guard is killed, the shim goes on without one. A shim that is stopped (SIGSTOP,
+by its own job perhaps) is continued at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INT_BYTES = 4
 
 
 def under_guard(close: list[int], take_over: Callable[[HandoffReceiver], None]) -> HandoffSender:
-    """Returns in a new process, the shim. The caller becomes its guard and stays here, without the shim's `close`."""
+    """Returns in a new process, the shim. The caller closes `close`, becomes its guard and stays here."""
     if not processes.adopt_orphans():
         return HandoffSender(None)  # a system where orphans go to init: a guard could not take over
     processes.keep_dead_children()
@@ -66,7 +66,7 @@ def under_guard(close: list[int], take_over: Callable[[HandoffReceiver], None]) 
 
 
 def guard(channel: socket, shim: int, take_over: Callable[[HandoffReceiver], None]) -> None:
-    """Each step here costs every idle job memory: messages that all shims send are kept raw, and read when needed."""
+    """Each step costs every idle job memory: messages that all shims send are read only when needed."""
     # The shim has stopped, gone on or died: only a stopped one notices the signal.
     handle_signal(SIGCHLD, lambda *_: processes.resume(shim))
     processes.resume(shim)  # it may have stopped before
@@ -87,7 +87,7 @@ def guard(channel: socket, shim: int, take_over: Callable[[HandoffReceiver], Non
 
 
 def _close_ready(job: Message) -> None:
-    """The starter may wait until no process has its pipe open. By hand: `struct` would be touched in every guard."""
+    """The starter may wait until no process has its pipe open. Without `struct`, which costs memory."""
     [(_level, _type, descriptors)] = job[1]
     at = READY * INT_BYTES
     os.close(int.from_bytes(descriptors[at : at + INT_BYTES], sys.byteorder))

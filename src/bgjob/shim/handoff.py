@@ -1,4 +1,4 @@
-"""All descriptors that a shim holds for its job, and their handoff: the guard gets them too, before they are used."""
+"""The descriptors that a shim holds for its job, and their handoff: the guard gets them before they are used."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def open_held(inherited: Inherited, spec: Record) -> tuple[Held, ChildEnds]:
 
 
 def listen() -> socket.socket:
-    """Under a temporary name until the job is ours: a late shim must not replace the socket of the job's shim."""
+    """Under a temporary name: a shim that comes too late must not replace the socket of the job's shim."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.setblocking(False)
     name = f"{jobdir.CONTROL}.{os.getpid()}"
@@ -90,7 +90,7 @@ def publish(control: socket.socket) -> None:
 
 
 class HandoffSender:
-    """The shim's end. Without a guard, or when the guard is gone, messages go nowhere and the shim goes on alone."""
+    """The shim's end. Without a guard nothing is sent, and the shim goes on alone."""
 
     def __init__(self, channel: RawSocket | None, guard: int = 0) -> None:
         self._channel, self._guard = channel, guard

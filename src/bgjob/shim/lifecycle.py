@@ -1,4 +1,4 @@
-"""The life of a shim: it begins a job, or takes one over from a shim that was killed, and runs it to its end."""
+"""The life of a shim: it begins a job, or takes over that of a killed shim, and runs it to its end."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _start_dispatcher() -> None:
 
 
 def take_over(directory: str, received: HandoffReceiver, umask: int) -> None:
-    """In the guard. All that is left is on disk, was received, or is our child: the shim's children became ours."""
+    """In the guard. All of the job is on disk, was received, or is our child: the shim's children became ours."""
     try:
         _enter(directory)
         spec = _retrying(launch_file.spec_on_disk)

@@ -1,6 +1,6 @@
-"""The job's process, bounded before it is exec'd: by fork, since `posix_spawn` sets no limits and joins no groups.
+"""The job's process, with limits set before it is exec'd. By fork: `posix_spawn` sets no limits.
 
-Whatever fails in it before the exec is told through a pipe that the exec closes.
+The child reports what fails before the exec through a pipe that the exec closes.
 """
 
 from __future__ import annotations
@@ -22,62 +22,62 @@ FAILED, NOT_JOINED = b"F", b"J"
 
 
 class Bounds:
-    """What a process has to do to itself before it becomes the job."""
+    """The limits that a process sets and the control groups that it joins before it becomes the job."""
 
     def __init__(self, rlimits: list[tuple[str, int, int]], join: list[str]) -> None:
         self.rlimits, self.join = rlimits, join
         self.not_joined: list[str] = []
-        """Of `join`, once it is exec'd."""
+        """Those of `join` that it could not join; known once it is exec'd."""
 
 
 def spawn(arguments: list[str], environment: dict[str, str], actions: Actions, bounds: Bounds) -> int:
     """The pid, once the exec has succeeded; OSError says why it has not."""
-    heard, told = os.pipe()
+    reports, report_to = os.pipe()
     try:
-        pid = _forked(arguments, environment, actions, bounds, told)
+        pid = _forked(arguments, environment, actions, bounds, report_to)
     finally:
-        os.close(told)
+        os.close(report_to)
     try:
-        for line in _all_of(heard).splitlines():
+        for line in _all_of(reports).splitlines():
             number = int(line[1:])
             if line[:1] == FAILED:
                 os.waitpid(pid, 0)
                 raise OSError(number, os.strerror(number), arguments[0])
             bounds.not_joined.append(bounds.join[number])
     finally:
-        os.close(heard)
+        os.close(reports)
     return pid
 
 
 def _forked(
-    arguments: list[str], environment: dict[str, str], actions: Actions, bounds: Bounds, told: int
+    arguments: list[str], environment: dict[str, str], actions: Actions, bounds: Bounds, report_to: int
 ) -> int:
-    """No signal reaches our handlers in the child: they would tell the shim of it."""
+    """No signal reaches the shim's handlers in the child: they would write into the shim's pipe."""
     ours = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _become(arguments, environment, actions, bounds, told)
+            _become(arguments, environment, actions, bounds, report_to)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, ours)
     return pid
 
 
 def _become(
-    arguments: list[str], environment: dict[str, str], actions: Actions, bounds: Bounds, told: int
+    arguments: list[str], environment: dict[str, str], actions: Actions, bounds: Bounds, report_to: int
 ) -> None:
     try:
         os.setsid()
         _act(actions)
         for number, path in enumerate(bounds.join):
             if not _joined(path):
-                os.write(told, NOT_JOINED + b"%d\n" % number)
+                os.write(report_to, NOT_JOINED + b"%d\n" % number)
         for name, soft, hard in bounds.rlimits:
             _limit(name, soft, hard)
         _plain_signals()
         os.execve(arguments[0], arguments, environment)
     except (OSError, ValueError, ImportError, MemoryError) as error:
-        os.write(told, FAILED + b"%d\n" % (getattr(error, "errno", None) or errno.EINVAL))
+        os.write(report_to, FAILED + b"%d\n" % (getattr(error, "errno", None) or errno.EINVAL))
     finally:
         os._exit(NEVER_EXECED)
 
@@ -105,7 +105,7 @@ def _joined(path: str) -> bool:
 
 
 def _limit(name: str, soft: int, hard: int) -> None:
-    """The hard one too: programs raise their soft limits by themselves. Never above what we have."""
+    """The hard limit too: programs may raise their soft limits. Never above our own."""
     import resource  # in the child alone: no shim pays for it
 
     kind: int = getattr(resource, name)
@@ -116,7 +116,7 @@ def _limit(name: str, soft: int, hard: int) -> None:
 
 
 def _plain_signals() -> None:
-    """As a plain process has them, and only then unblocked: what came meanwhile is the job's."""
+    """Default actions first, then unblocked: a signal that came meanwhile is the job's."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(number) not in (signal.SIG_DFL, None):

@@ -1,7 +1,7 @@
 """What a job may use, and its end when it uses more.
 
     memory, processes, cpu      by the kernel's groups where one can be made, else by looking at the tree
-    open files, file size       by the kernel, per process; so is CPU time, in case nobody looks
+    open files, file size       by the kernel, per process; so is CPU time, in case the shim is killed
     output, silence             by the shim, which sees all of it
 
 `limits.json` tells readers which of these is at work. Only a shim whose job has limits imports this module.
@@ -37,10 +37,10 @@ GRACE_S = 5.0
 OPEN_FILES, FILE_SIZE, SILENCE = "open_files", "file_bytes", "silence_s"
 NAMES = {MEMORY: "memory", FILE_SIZE: "file_size"}  # as a caller says them, where the spec does not
 WORDS = {MEMORY: "memory", PROCESSES: "processes", CPU: "cpu"}  # as the outcome says them
-RUN_AWAY = ("memory", "processes")  # while they are asked to end, they take more
+RUN_AWAY = ("memory", "processes")  # these would grow further during a grace
 NEAR = 0.8
 LOOK_MIN_S, LOOK_NEAR_S, WATCHED_S, LOOK_MAX_S = 0.02, 0.1, 0.25, 1.0
-SHARE_OF_TIME = 20  # looking takes at most so small a part of the time
+SHARE_OF_TIME = 20  # looking takes at most one part in so many of the time
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CPU_TICKS, WAITED_TICKS, TASKS, PAGES = slice(11, 15), slice(13, 15), 17, 21  # places in /proc/<pid>/stat
 
@@ -61,7 +61,7 @@ class Limits:
     # -- before it runs, and after ------------------------------------------------------------------
 
     def around(self, start: Callable[[Bounds | None], int]) -> int:
-        """Starts the job within them. The groups are made, and on record, before it is; for each start anew."""
+        """Start the job within its limits. For each start, groups are made and recorded anew before it."""
         self._hit, self._told, self._peak_bytes = set(), set(), 0
         self._remove_groups_left()
         self._make_groups()
@@ -75,13 +75,13 @@ class Limits:
         except (OSError, ValueError):
             self.close()
             raise
-        if bounds.not_joined:  # where it could not be moved into its group, we look ourselves
+        if bounds.not_joined:  # without a group the limit is held by looking at the tree
             self._keep_groups(lambda _, group: group.processes_file not in bounds.not_joined)
             self._record()
         return pid
 
     def resume(self, cause: str | None) -> None:
-        """As a killed shim left it. Without its record the groups count: they were made before the job."""
+        """Go on with limits that a killed shim has set. Without its record all groups count as in use."""
         if limit := Cause(cause or "").limit:
             self._hit.add(limit)
         self._make_groups()
@@ -94,7 +94,7 @@ class Limits:
             cgroup.remove(directory)
 
     def _remove_groups_left(self) -> None:
-        """Of an earlier start, by whomever: what they have counted is not this one's."""
+        """Groups of an earlier start, which have counted what that start has used."""
         cgroup.remove_left((jobdir.read_record(jobdir.LIMITS) or {}).get("groups"), self._job_id)
 
     def _make_groups(self) -> None:
@@ -107,7 +107,7 @@ class Limits:
         self._groups = kept
 
     def _rlimits(self) -> list[tuple[str, int, int]]:
-        """CPU time is that of one process, and ends it only if nobody of ours does."""
+        """CPU time is counted for each process, and may pass the limit a little: mostly the shim is earlier."""
         asked = []
         if (files := self._most.get(OPEN_FILES)) is not None:
             asked.append(("RLIMIT_NOFILE", int(files), int(files)))
@@ -144,7 +144,7 @@ class Limits:
     # -- while it runs ------------------------------------------------------------------------------
 
     def watch(self, last_output_at: Callable[[], float], is_running: Callable[[], bool]) -> None:
-        """From now on. What a job leaves behind has the same limits, except that it may be silent."""
+        """Processes that an ended job leaves behind have the same limits, except that they may be silent."""
         self._last_output_at, self._is_running = last_output_at, is_running
         if any(kind in WORDS for kind in self._most):
             self._look()
@@ -195,7 +195,7 @@ class Limits:
             self._end(WORDS[kind], used, most)
 
     def _next_look_s(self, used: dict[str, float]) -> float:
-        """Soon where it is near a limit, or could be there soon."""
+        """Soon if a limit is near, or could be reached soon."""
         delay_s = LOOK_MAX_S if len(self._groups) == len(used) else WATCHED_S
         for kind, amount in used.items():
             if kind == CPU:
@@ -210,7 +210,7 @@ class Limits:
             event_log.append(EVENTS, "limit_near", self._job_id, limit=word, used=used, of=most)
 
     def _end(self, word: str, used: float, most: float) -> None:
-        """Once each: a polite end has its grace, unless memory or processes run away meanwhile."""
+        """Once for each limit. With a grace, unless memory or processes would grow during it."""
         if word in self._hit:
             return
         self._hit.add(word)
@@ -229,13 +229,13 @@ class Limits:
             self._end(word, self._most[kind], self._most[kind])
 
     def _kernels_limit(self, dead: Exit) -> str | None:
-        """By which it was, if by one."""
+        """The limit for which the kernel ended this process, if it did."""
         if dead.exit_code == 0:
             return None
         for kind, group in self._groups.items():
             if group.refusals(kind) > 0:
                 return WORDS[kind]
-        by = dead.signal or (dead.exit_code or 0) - 128  # a shell says so of its last command
+        by = dead.signal or (dead.exit_code or 0) - 128  # a shell reports a signal to its last command so
         if by == signal.SIGXFSZ and FILE_SIZE in self._most:
             return "file_size"
         if CPU in self._most and (by == signal.SIGXCPU or (by == signal.SIGKILL and self._cpu_is_used_up())):
@@ -251,11 +251,11 @@ class Limits:
 
 
 class TooManyProcesses(Exception):
-    """More processes than there may be: what the others do is of no interest."""
+    """More than the limit: the rest need not be counted."""
 
 
 class Tree:
-    """What our descendants use, by one look at each; parents first: what a child hands up is not counted twice."""
+    """What our descendants use. Parents are looked at first: no child's CPU time is counted twice."""
 
     def __init__(self, most_processes: float) -> None:
         self._pids: list[int] = []
@@ -266,7 +266,7 @@ class Tree:
             pass  # a fork bomb grows faster than it can be counted
         own = processes.stat_of(os.getpid())
         self._stats = [processes.stat_of(pid) for pid in self._pids]
-        self._ticks = sum(own[WAITED_TICKS])  # of the orphans that we have buried
+        self._ticks = sum(own[WAITED_TICKS])  # of the orphans that we have reaped
 
     def _see(self, pid: int) -> None:
         self._pids.append(pid)
@@ -281,7 +281,7 @@ class Tree:
         return (self._ticks + sum(sum(stat[CPU_TICKS]) for stat in self._stats)) / TICKS_PER_S
 
     def _memory_bytes(self, most: float) -> int:
-        """Pages that are shared count in each process: only a sum above the limit is worth a closer look."""
+        """Resident pages count shared ones in each process: a sum above the limit is measured exactly."""
         resident = sum(stat[PAGES] for stat in self._stats) * PAGE_BYTES
         if resident <= most:
             return resident

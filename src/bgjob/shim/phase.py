@@ -1,7 +1,7 @@
-"""What a job is at, as its shim sees it: Running, Pausing or Over. Each carries what is known in that phase alone.
+"""What a job is at, as its shim sees it: Running, Pausing or Over. Each carries what is known only then.
 
-In every phase `stopping` is the cause for which its processes are being ended, if they are: also those that an ended
-run has left behind.
+In every phase `stopping` is the cause for which processes are being ended, if they are: also those that an
+ended run has left behind.
 """
 
 from __future__ import annotations

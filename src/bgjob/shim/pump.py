@@ -1,7 +1,7 @@
 """The job's output, from its pipes into the log.
 
-A pump that rests reads nothing for a while; the shim goes on with all else, such as answers to clients. It rests from
-all streams at once: what has been printed meanwhile is then read in the same order as without a rest.
+A pump that rests reads nothing for a while; the shim goes on with all else, such as answers to clients. All
+streams rest at once: what is printed meanwhile is read in the same order as without a rest.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Pump:
             self._loop.watch_for(fd, events)
 
     def _flood_rest_s(self, moved: int) -> float:
-        """Most of a flood is never read, and other processes need the machine: four `yes` would fill two cores."""
+        """Most of a flood is never read, and others need the machine: four `yes` would fill two cores."""
         return moved / FLOOD_BYTES_PER_S if self._is_flood() else 0.0
 
     def _is_flood(self) -> bool:
@@ -185,7 +185,7 @@ class Pump:
             self._loop.call_later(IDLE_S, self._shrink_idle)
 
     def _shrink_idle(self) -> None:
-        """Give the allowance back when the job has gone quiet."""
+        """Give the user's allowance back when the job has gone quiet."""
         if time.monotonic() - self.last_output_at < IDLE_S:
             self._loop.call_later(IDLE_S, self._shrink_idle)
             return
@@ -203,7 +203,7 @@ class Relay:
         self.has_ended = False
 
     def fill(self) -> bool:
-        """Some of what the terminal has, into the pipe; False if there is nothing now, or nobody is left to write."""
+        """Move some output into the pipe; False: there is none now, or no process has the terminal open."""
         try:
             return self._move() > 0
         except BlockingIOError:
@@ -217,7 +217,7 @@ class Relay:
         return os.write(self._entry, os.read(self.terminal, PIPE_BYTES))
 
     def _copy(self) -> bool:
-        """A splice may fail for want of memory. Only a read is believed that every process has closed it."""
+        """A splice may fail for want of memory. Only a read tells that every process has closed it."""
         try:
             data = os.read(self.terminal, PIPE_BYTES)
         except BlockingIOError:
@@ -231,8 +231,8 @@ class Relay:
 class Pace:
     """Whether to let a busy pipe fill before it is read again: else each of a chatty job's writes wakes us.
 
-    Never while stdout and stderr alternate: then the order of wake-ups is the order of the log. And rarely while the
-    pipe fills in that time: then the job would wait for us.
+    Never while stdout and stderr alternate: then the order of wake-ups is the order of the log. And rarely while
+    the pipe fills in that time: then the job would wait for us.
     """
 
     HOT_WAKES = 16

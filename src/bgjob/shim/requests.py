@@ -4,9 +4,9 @@
 {"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
                                             is longer than N and then (with Q) has not grown for Q seconds,
                                             at the latest after S seconds
-                                            with "settle_s": not before the job waits for input, or is quiet so long
-{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has printed
-                                            by then is in the log, up to "end"
+                                            with "settle_s": not before the job waits for input or is quiet so long
+{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has
+                                            printed by then is in the log, up to "end"
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
 {"op": "resize", "rows": N, "cols": N}      the job's terminal
 {"op": "signal", "signal": N}               to every process of the job
@@ -51,7 +51,7 @@ class Requests:
         phase: Callable[[], Phase],
         kill: Callable[[int, float], bool],
     ) -> None:
-        """`kill` ends the job by a signal and, after a grace, SIGKILL; it returns whether the job was running."""
+        """`kill` ends the job by a signal and, after a grace, SIGKILL. True: the job was running."""
         self._log, self._pump, self._stdin, self._stop = log, pump, stdin, stop
         self._phase, self._kill_job = phase, kill
         self._resizes: list[list[int]] | None = None

@@ -1,7 +1,7 @@
 """Running a job again: the pause after a run, and the start of the next.
 
-A pause has two parts. First the processes that the run has left behind are ended: they may hold what the next run
-needs. Then the rest of the time goes by.
+A pause has two parts. First the processes that the run has left behind are ended: they may hold what the
+next run needs. Then the rest of the time goes by.
 """
 
 from __future__ import annotations

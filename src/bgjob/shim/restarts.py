@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bgjob.home.jobdir import Record
 
 LONGEST_PAUSE_S = 60.0
-STEADY_S = 60.0  # a run that lasted so long was none of a crash loop
+STEADY_S = 60.0  # a run that lasted so long ends a crash loop
 RUNS_KEPT = 100
 MOST_DOUBLINGS = 30
 
@@ -34,7 +34,7 @@ class Restarts:
         self.count: int = known.get("count", 0)
         self._in_a_row: int = known.get("in_a_row", 0)
         self._began, self._from = known.get("began", time.monotonic()), known.get("from", 0)
-        """Of the run that is under way: when by the monotonic clock, and where in the log."""
+        """When the present run began, by the monotonic clock, and where in the log."""
 
     @property
     def are_wanted(self) -> bool:
@@ -55,9 +55,9 @@ class Restarts:
         return dead, Cause.over_limit(limit) if limit else dead.cause
 
     def wanted_after(self, dead: Exit, cause: Cause) -> bool:
-        """A job that was told to end for its limit has failed, whatever its exit code says."""
+        """A run that we ended for a limit has failed, whatever its exit code is."""
         if self._is_noted(dead):
-            return True  # as it was decided then
+            return True  # decided by the shim that has noted it
         has_failed = dead.exit_code != 0 or cause.limit is not None
         is_wanted = self._policy == "always" or (self._policy == "on-failure" and has_failed)
         return is_wanted and self.count < self._most
@@ -78,7 +78,7 @@ class Restarts:
         return min(float(self._backoff_s) * (1 << doublings), max(LONGEST_PAUSE_S, float(self._backoff_s)))
 
     def _is_noted(self, dead: Exit) -> bool:
-        """By a shim that was killed over it."""
+        """A shim has written this run down, and was killed before it had reaped it."""
         return bool(self._runs) and self._runs[-1]["pid"] == dead.pid and self._runs[-1]["from"] == self._from
 
     def _run(self, dead: Exit, limit: str | None, lasted_s: float, log_end: int) -> Record:

@@ -1,4 +1,4 @@
-"""The job's stdin, from whoever steers: one feed at a time, and no faster than the job reads."""
+"""The job's stdin, written by clients: one write at a time, and no faster than the job reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StdinWrite:
 
 
 class Stdin:
-    """Holds at most one piece of one feed in memory; the rest waits in the visitor's socket."""
+    """Holds at most one piece of one write in memory; the rest waits in the client's socket."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Stdin:
         return self.fd >= 0
 
     def unread_bytes(self) -> int | None:
-        """What was written and the job has not read yet; a terminal does not tell."""
+        """What was written and the job has not read yet. None: a terminal does not tell."""
         if self._is_terminal:
             return None
         return readable_bytes(self.fd) if self.is_open else 0
@@ -88,7 +88,7 @@ class Stdin:
             self._begin()
 
     def drop(self, connection: Connection) -> None:
-        """The visitor hung up: forget what it has not yet handed over."""
+        """The client hung up: forget its writes."""
         for write in [write for write in self._writes if write.connection is connection]:
             self._remove(write)
 
@@ -96,7 +96,7 @@ class Stdin:
         if not self.is_open:
             return
         if not self._is_terminal:
-            self._handoff.stdin_closed()  # as long as the guard has it, the job does not see its end
+            self._handoff.stdin_closed()  # as long as the guard has it open, the job does not see its end
         self._loop.forget(self.fd)
         os.close(self.fd)
         self.fd = -1
@@ -112,7 +112,7 @@ class Stdin:
         self._next_piece()
 
     def _next_piece(self) -> None:
-        """Called with nothing in hand: get more from the visitor, or be done."""
+        """The last piece is written: get more from the client, or be done."""
         write = self._writes[0]
         if write.left == 0:
             return self._finish(write)
@@ -127,11 +127,11 @@ class Stdin:
         write = self._writes[0]
         try:
             count = os.write(self.fd, self._piece)
-        except BrokenPipeError:  # nobody will ever read it
+        except BrokenPipeError:  # no process can read it any more
             self.close()
             return self.end_all("stdin is closed")
         except OSError:
-            count = 0  # it is full, or the machine is short of memory: nothing went in
+            count = 0  # the pipe is full, or the machine is short of memory: nothing was written
         write.accepted += count
         self._piece = self._piece[count:]
         if self._piece:
@@ -153,13 +153,13 @@ class Stdin:
         self._answer(write, None)
 
     def _end_of_file(self) -> None:
-        """A terminal stays open: there it is a character."""
+        """On a terminal it is a character, and the terminal stays open."""
         if not self._is_terminal:
             return self.close()
         try:
             os.write(self.fd, end_of_file(self.fd))
         except OSError:
-            pass  # its buffer is full: nobody reads it, so nobody would see the end of it
+            pass  # its buffer is full: no process reads it, so none would see the end of it
 
     def _time_out(self, write: StdinWrite) -> None:
         if write in self._writes:

@@ -1,4 +1,4 @@
-"""Ending a job and all it started: a polite signal to the tree, a grace, then SIGKILL until nothing is left."""
+"""Ending a job and all it started: a signal to the tree, a grace, then SIGKILL until no process is left."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Stop:
         self._connections: list[tuple[Connection, bool]] = []
 
     def begin(self, signal_number: int, grace_s: float) -> None:
-        """A second request may shorten the grace of the first, never lengthen it."""
+        """A second call may shorten the grace of the first, never lengthen it."""
         if signal_number == signal.SIGKILL:
             return self._kill()
         tree = processes.descendants(os.getpid())
         self._count(tree)
         for pid in tree:
             processes.send(pid, signal_number)
-            processes.send(pid, signal.SIGCONT)  # a stopped process hears nothing but SIGKILL
+            processes.send(pid, signal.SIGCONT)  # a stopped process acts on no signal but SIGKILL
         self._kill_in(grace_s)
 
     def _count(self, tree: list[int]) -> None:
@@ -40,7 +40,7 @@ class Stop:
         self._connections.append((connection, was_running))
 
     def done(self) -> None:
-        """Nothing is left."""
+        """No process is left."""
         for connection, was_running in self._connections:
             connection.answer(ok=True, was_running=was_running, processes=self._processes)
         self._connections.clear()
@@ -65,7 +65,7 @@ class Stop:
         self._kill_timer = timer
 
     def _kill(self) -> None:
-        """Freeze first, so that nothing can multiply while we shoot; again until wait() says there is none."""
+        """Freeze first, so that none can fork meanwhile; again until wait() says that there are none."""
         frozen = processes.TreeFreezer(os.getpid()).freeze()
         self._count(list(frozen))
         for pid in frozen:

@@ -10,8 +10,8 @@
     a pause is over                         _start_next_run     Running, Pausing, Over
     the job has printed                     _on_output          as before, or a limit is hit
 
-Over is the last phase. The shim stays while processes of the job live, so that their output is kept and a kill reaches
-them.
+Over is the last phase. The shim stays while processes of the job live, so that their output is kept and a kill
+reaches them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Supervisor:
             pass  # the disk is full already: it will be tried again when there is an outcome
 
     def _watch_child(self, pid: int) -> None:
-        """SIGCHLD tells of its end too, but the byte of a signal in our pipe takes memory, and may get lost."""
+        """SIGCHLD tells of its end too, but its byte in our pipe takes memory, and may get lost."""
         try:
             end = os.pidfd_open(pid)
         except (AttributeError, OSError):

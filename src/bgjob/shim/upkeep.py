@@ -1,7 +1,7 @@
-"""What a shim needs so that others can reach it and its job, looked after now and then: its socket, its directory, its
-guard, and a control group by which the job's processes are known when shim and guard are gone.
+"""Checks every few seconds that clients can reach the shim: its socket, its directory and its guard. Puts the
+job's processes into a control group, by which they are found when shim and guard are gone.
 
-All of it belongs to the job's user, so the job can take it away.
+All of it belongs to the job's user, so the job can remove it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from bgjob.shim.handoff import HandoffSender, Held
     from bgjob.shim.loop import Loop
 
-PLACE = cgroup.place_without_limits()  # here: found after a fork, it would cost each shim 100 KB
-# to move a process takes the kernel 10 ms at times: not while a job starts, nor for a short one
+PLACE = cgroup.place_without_limits()  # at import: looked up after a fork, it would cost each shim 100 KB
+# The kernel takes up to 10 ms to move a process: not while a job starts, and not for a short job.
 GATHER_AFTER_S = 0.25
 LOOK_EVERY_S = 5.0
 GROUPS = b'{"format": %d, "limited_by": {}, "groups": ["%s"]}'  # by hand: see child.run_record
@@ -45,13 +45,13 @@ class Upkeep:
         self._may_group = self._is_grouped = False
 
     def begin(self, *, may_group: bool) -> None:
-        """`may_group`: no limits have made one."""
+        """`may_group`: the job's limits have made no control group."""
         self._may_group = may_group
         self.gather_soon()
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
     def resume(self) -> None:
-        """As a killed shim left it: in the same place, because we are of one fork."""
+        """The shim before us has made the group, and in the same place: we were forked from one process."""
         self._is_grouped = True
 
     def close(self) -> None:
@@ -66,13 +66,13 @@ class Upkeep:
             self._loop.call_later(GATHER_AFTER_S, self._gather)
 
     def _gather(self) -> None:
-        """All that there are; those that they start are where they are."""
+        """All processes of the job. Those that they start later are in the group from the beginning."""
         if self._group and self._record(self._group):
             self._is_grouped = True
             cgroup.gather(self._group, lambda: processes.descendants(os.getpid()))
 
     def _record(self, group: str) -> bool:
-        """Before it is made: so that whoever comes after us finds it."""
+        """Before the group is made: so that it is found even if we are killed now."""
         try:
             jobdir.write_whole(jobdir.LIMITS, GROUPS % (jobdir.FORMAT_VERSION, group.encode()))
         except OSError:
@@ -94,12 +94,12 @@ class Upkeep:
         try:
             if _mode(directory) & 0o700 != 0o700:
                 os.chmod(directory, 0o700)
-            self._see_to_socket()
+            self._check_socket()
         except OSError:
-            pass  # a full disk, perhaps; the next look may find it otherwise
+            pass  # a full disk, perhaps: the next look tries again
 
-    def _see_to_socket(self) -> None:
-        """That which others find is ours; or else there is a new one, and the guard has it too."""
+    def _check_socket(self) -> None:
+        """If the published socket is not ours any more, make a new one and hand it to the guard too."""
         if self._socket_id is not None and self._socket_id == _socket_id():
             return
         control = listen()

@@ -1,4 +1,4 @@
-"""Visitors that want to know when the job ends, or prints."""
+"""Clients that wait until the job ends, or prints."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Waiter:
         self.timed = False
 
     def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
-        """When it may be answered; None: nothing new yet."""
+        """When it may be answered; None: nothing new was printed yet."""
         if self.beyond is None or log_end <= self.beyond:
             return None
         return last_output_at + (self.quiet_s or 0.0)
 
 
 class Waiters:
-    """Until the job ends: then all are answered, and nobody waits any more."""
+    """At the end of the job all are answered."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Waiters:
             self._loop.call_later(max(quiet_at - now, LOOK_AGAIN_S), lambda: self._look_again(waiter))
 
     def _is_settled(self, waiter: Waiter, now: float) -> bool:
-        """A job that has printed and waits for input has answered; one that does not may have more to say."""
+        """A job that has printed and waits for input has answered; else it may print more."""
         if waiter.settle_s is None or now - self._pump.last_output_at >= waiter.settle_s:
             return True
         return self._waits_for_input() == "yes"
