@@ -8,5 +8,5 @@ It parses and renders, and decides nothing: each tool is one call of the api. On
     registry  declares tools, checks arguments and calls them
     schema    input schemas, and what is wrong with an argument
     results   the answers of the tools, as models
-    fields    times, signals, phases and past runs, as fields of an answer
+    fields    how the nouns of the api become fields: times, signals, phases
 """
