@@ -10,11 +10,13 @@ GOOD = [
     ("memory", 1 << 20, "memory_bytes", 1 << 20),
     ("cpu_s", "60", "cpu_s", 60.0),
     ("processes", 5, "processes", 5),
+    ("processes", "5.0", "processes", 5),
     ("open_files", "64", "open_files", 64),
     ("file_size", "1MB", "file_bytes", 1 << 20),
     ("silence_s", 0.5, "silence_s", 0.5),
     ("cgroup", "off", "cgroup", 0),
     ("cgroup", True, "cgroup", 1),
+    ("cgroup", " ON ", "cgroup", 1),
 ]
 BAD = [
     ("memory", "lots"),
@@ -23,6 +25,8 @@ BAD = [
     ("memory", [1]),
     ("cpu_s", 0.5),
     ("cpu_s", float("nan")),
+    ("cpu_s", "nan"),
+    ("cpu_s", "1e3"),
     ("processes", 0),
     ("processes", 1.5),
     ("processes", True),
