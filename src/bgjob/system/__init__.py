@@ -8,4 +8,5 @@ of jobs on disk.
     stdin_wait  whether a process waits for input
     inotify     wakes when something changes in a directory
     own_argv    the argv of our own processes
+    keeper      starts a worker process again when it is killed or fails
 """
