@@ -28,6 +28,7 @@ import stat
 import time
 
 from bgjob.home.home_dir import is_ours
+from bgjob.home.layout import READ_ONLY
 from bgjob.system import processes
 
 # Type checkers know this name; importing typing would take 5 ms.
@@ -168,7 +169,7 @@ def _whole(fd: int) -> bytes:
 
 def _opened(path: str) -> int | None:
     try:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(path, READ_ONLY)
     except OSError as error:
         if error.errno in OUR_TROUBLE:
             raise
@@ -232,7 +233,7 @@ def seal_outcome(directory: str = os.curdir) -> None:
 def is_sealed(path: str) -> bool:
     """Only a sealed outcome counts after a power cut: an unsealed one may be ahead of the log."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READ_ONLY)
     except OSError:
         return False
     try:
@@ -263,7 +264,7 @@ def _seal(path: str) -> None:
 
 
 def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(path, READ_ONLY)
     try:
         os.fsync(fd)
     finally:

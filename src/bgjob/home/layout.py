@@ -4,6 +4,9 @@ import os
 import stat
 
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
+ID_CHARACTERS = 36
+# Never follows a symlink out of a home, and never blocks on a FIFO.
+READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # From a job's directory, the working directory of its shim.
 HOME = "../.."
 

@@ -18,7 +18,7 @@ import stat
 
 from bgjob.home import jobdir
 from bgjob.home.home_dir import is_ours_alone
-from bgjob.home.layout import JOBS, is_directory
+from bgjob.home.layout import ID_CHARACTERS, JOBS, is_directory
 from bgjob.home.locks import open_locked, try_lock
 from bgjob.system import processes
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     Readiness = Literal["pending", "ready", "impossible"]
 
 QUEUE, DISPATCHER, WAKE = "queue", "drainer", "kick"
+# The same as in core/options, which the shim must not import; a test compares the two.
 MOST_PRIORITY = 1000
-ORDER_DIGITS, ID_CHARACTERS = 4, 36
+ORDER_DIGITS = 4
 LOCK_TRIES = 10
 # The clock of `not_before`.
 now_s = processes.since_boot_s

@@ -13,7 +13,7 @@ import json
 import os
 
 from bgjob.home.home_dir import make_inside
-from bgjob.home.layout import is_directory
+from bgjob.home.layout import ID_CHARACTERS, is_directory
 from bgjob.home.locks import open_locked
 from bgjob.system.own_argv import WATCHER
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WATCHES, LOCK = "watches", "watcher.lock"
-ID_CHARACTERS = 36
 # The variables that a watcher inherits: to find Python and its packages, and no secrets.
 KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
 KEPT_PREFIX = "PYTHON"

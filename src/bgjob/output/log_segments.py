@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bgjob.home.layout import is_directory
+from bgjob.home.layout import READ_ONLY, is_directory
 from bgjob.home.log_format import segment_name
 from bgjob.output.log_kept import stretches
 
 # Twice what a segment may weigh.
 FILE_MAX_BYTES = 16 << 20
 SEGMENT = re.compile(r"(0[0-9]{19})(\.std(?:out|err))?", re.ASCII)
-READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # No such file, or something else in its place.
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bgjob.core.job import JOB_ID, Event
 from bgjob.home import event_log
 from bgjob.home.event_log import LINE_MAX_BYTES, SEGMENT_MAX_BYTES, Cursor
-from bgjob.home.layout import is_directory
+from bgjob.home.layout import READ_ONLY, is_directory
 from bgjob.store.record_schema import Malformed, event_of
 
 LINE = re.compile(
@@ -22,7 +22,6 @@ LINE = re.compile(
     rf'"job_id": "({JOB_ID.pattern})".{{0,{LINE_MAX_BYTES}}}\}}$',
     re.MULTILINE,
 )
-READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Line(NamedTuple):

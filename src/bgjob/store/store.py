@@ -33,7 +33,7 @@ from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, RUN, SCRIPT, SPEC
-from bgjob.home.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
+from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, is_directory
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
 from bgjob.store.records import (
@@ -52,7 +52,6 @@ BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1
 # Of 1.7 kB each.
 REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100
-JOB_ID_CHARACTERS = 36
 NAME_LOCKS = 64
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "BGJOB_HOME can name another directory."
@@ -230,7 +229,7 @@ class Store:
     def _forget_all_but(self, entries: list[str]) -> None:
         """Other processes remove jobs too, without telling us."""
         if len(self._ended) + len(self._specs) > len(entries) + GONE_REMEMBERED:
-            there = {entry[-JOB_ID_CHARACTERS:] for entry in entries}
+            there = {entry[-ID_CHARACTERS:] for entry in entries}
             self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
             self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
 
