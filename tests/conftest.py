@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 
-from bgjob.api import Jobs, Look, open_jobs
+from bgjob.api import Jobs, JobStatus, open_jobs
 from bgjob.home import watch_registry
 from tests.support.control_groups import skip_without_control_group
 from tests.support.gate import Gate
@@ -109,13 +109,13 @@ def jobs(home: Path) -> Iterator[Jobs]:
 
 
 @pytest.fixture
-def ended(jobs: Jobs) -> Callable[[str], Look]:
+def ended(jobs: Jobs) -> Callable[[str], JobStatus]:
     """Wait until a job has ended, without polling: by following its output to the end."""
 
-    def wait(job_id: str) -> Look:
+    def wait(job_id: str) -> JobStatus:
         for _ in jobs.follow(job_id, wait=True):
             pass
-        return jobs.look(job_id)
+        return jobs.status(job_id)
 
     return wait
 

@@ -266,7 +266,7 @@ class Trial:
 
     def _kill_the_shim(self, job_id: str) -> None:
         self._wait(job_id, "ready", pattern="ready", literal=True)
-        run = self._jobs.look(job_id).job.run
+        run = self._jobs.status(job_id).job.run
         assert run is not None
         os.kill(run.shim_pid, signal.SIGKILL)
 
@@ -288,7 +288,7 @@ class Trial:
             raise Violation(f"there is no {what}: {self._state(job_id)}")
 
     def _state(self, job_id: str) -> State:
-        return self._jobs.look(job_id).job.state
+        return self._jobs.status(job_id).job.state
 
     def _is_running(self, job_id: str) -> bool:
         return isinstance(self._state(job_id), Running)

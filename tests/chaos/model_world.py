@@ -229,7 +229,7 @@ class World(RuleBasedStateMachine):
 
     def has_all(self, life: Life) -> bool:
         """Its log; what a running job has printed may be in its pipe for another moment."""
-        return life.doomed or self.fresh_door().look(life.id).output_bytes >= life.size
+        return life.doomed or self.fresh_door().status(life.id).output_bytes >= life.size
 
     # -- what always holds --------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class Play:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, jobs: Jobs, job_id: str) -> None:
-        state = jobs.look(job_id).job.state
+        state = jobs.status(job_id).job.state
         if not isinstance(state, self.end) or (isinstance(state, Exited) and state.code != 9):
             raise Violation(f"it ended as {state}, and not as {self.end.__name__}")
         printed = Printed(jobs, job_id)
@@ -109,7 +109,7 @@ class Actor:
     def kill(self) -> None:
         self.wait_for("ready")
         answer = self.jobs.kill(self.job_id)
-        state = self.jobs.look(self.job_id).job.state
+        state = self.jobs.status(self.job_id).job.state
         if answer.status != "killed" or isinstance(state, Running):
             raise Violation(f"kill has answered {answer.status!r}, and the job is {state}")
 
@@ -117,7 +117,7 @@ class Actor:
         waited = self.jobs.wait_for([self.job_id], pattern=text, literal=True, timeout_s=PATIENCE_S)
         met = waited[0].met
         if met is None or met.condition != "pattern":
-            raise Violation(f"it has not printed {text!r}: {met}, {waited[0].look.job.state}")
+            raise Violation(f"it has not printed {text!r}: {met}, {waited[0].status.job.state}")
 
     def wait_for_end(self) -> None:
         if self.jobs.wait_for([self.job_id], timeout_s=PATIENCE_S)[0].met is None:

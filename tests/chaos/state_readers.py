@@ -132,7 +132,7 @@ def _tool(tool: str, **arguments: Any) -> Reader:
 
 def _look_at_bystander(world: World) -> None:
     """What happens to one job does not happen to another."""
-    assert status_word(world.jobs.look(BYSTANDER).job.state) == "completed"
+    assert status_word(world.jobs.status(BYSTANDER).job.state) == "completed"
     assert world.jobs.output(BYSTANDER).stdout == "out\n"
 
 

@@ -38,13 +38,13 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
     wait_until_asleep(job_id, 2)
     kill_at_once(*guard_and_shim(jobs, job_id))
     wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
-    look = jobs.look(job_id)
+    look = jobs.status(job_id)
     assert look.job.state == Lost("its shim and its guard were killed while it ran")
     assert look.descendants >= 2
     answer = jobs.kill(job_id)
     assert (answer.status, answer.processes) == ("killed", look.descendants)
     assert processes.marked(job_id) == []
-    assert jobs.look(job_id).descendants == 0
+    assert jobs.status(job_id).descendants == 0
 
 
 def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
@@ -58,7 +58,7 @@ def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
 
 
 def guard_and_shim(jobs: Jobs, job_id: str) -> tuple[int, int]:
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run is not None
     shim = seen(run.shim_pid)
     guard = seen(shim.parent) if shim else None
@@ -85,7 +85,7 @@ def test_killed_as_it_was_started_nobody_says_whether_it_ran(jobs: Jobs, gate: G
     kill_at_once(*guard_and_shim(jobs, job_id))
     Path(jobs.home, "jobs", job_id, "run.json").unlink()
     wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
-    look = jobs.look(job_id)
+    look = jobs.status(job_id)
     assert isinstance(look.job.state, Lost)
     assert look.job.state.reason.endswith("whether it ran is not known")
     assert jobs.kill(job_id).processes == look.descendants > 0

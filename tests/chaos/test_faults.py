@@ -123,12 +123,12 @@ job_id = jobs.execute("sleep 1000").id
 most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, most[1]))
 try:
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert isinstance(state, Running), state
 except BgjobError as error:
     assert "try again" in str(error), error
 resource.setrlimit(resource.RLIMIT_NOFILE, most)
-state = jobs.look(job_id).job.state
+state = jobs.status(job_id).job.state
 jobs.kill(job_id, grace_s=0)
 assert isinstance(state, Running), state
 """

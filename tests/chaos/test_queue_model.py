@@ -194,7 +194,7 @@ class LifeOfAQueue(RuleBasedStateMachine):
     @rule(which=NUMBERS, part=st.sampled_from(["shim", "guard"]))
     def a_part_of_a_job_is_killed(self, which: int, part: str) -> None:
         job = self.one(which, "running")
-        run = self.door().look(job.id).job.run if job and not job.struck else None
+        run = self.door().status(job.id).job.run if job and not job.struck else None
         pair = pair_of(run.shim_pid) if run else None
         if job and pair:
             strike([getattr(pair, part)], self.mark)
@@ -226,7 +226,7 @@ class LifeOfAQueue(RuleBasedStateMachine):
     def is_at_rest(self) -> bool:
         """Nothing waits that could go on; and all that has ended is known to have."""
         door = self.door()
-        self.found = {job_id: word_of(door.look(job_id).job.state) for job_id in self.jobs}
+        self.found = {job_id: word_of(door.status(job_id).job.state) for job_id in self.jobs}
         started = self.starts()
         return all(self.rests(job, started) for job in self.jobs.values())
 

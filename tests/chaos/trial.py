@@ -102,14 +102,14 @@ def see_to_its_end(actor: Actor, play: Play) -> str:
 def see_what_is_there(actor: Actor, play: Play) -> str:
     """Nobody was told of this job: it may never have started, or it is whole."""
     wait_until(lambda: has_begun_or_ended(actor), "the job runs, or is known not to")
-    state = actor.jobs.look(actor.job_id).job.state
+    state = actor.jobs.status(actor.job_id).job.state
     if isinstance(state, NeverStarted) or (isinstance(state, Lost) and "never started" in state.reason):
         return "never started"
     return see_to_its_end(actor, play)
 
 
 def has_begun_or_ended(actor: Actor) -> bool:
-    state = actor.jobs.look(actor.job_id).job.state
+    state = actor.jobs.status(actor.job_id).job.state
     return not isinstance(state, Running) or state.run is not None
 
 

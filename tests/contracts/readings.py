@@ -57,7 +57,7 @@ def asdict_of_found(jobs: Jobs, how: dict[str, Any]) -> Reading:
 
 
 def of_one(jobs: Jobs, listed: Job) -> Reading:
-    look = jobs.look(listed.id)
+    look = jobs.status(listed.id)
     job = look.job
     assert job == listed
     return {

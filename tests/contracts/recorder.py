@@ -118,7 +118,7 @@ def on_a_terminal(jobs: Jobs, _home: Path) -> None:
         jobs.wait_for([job_id], pattern=shown, timeout_s=PATIENCE_S)
         jobs.interact(job_id, Typed("go on"), resize=(rows, cols))
     expect(jobs, job_id, "exited")
-    assert len(jobs.store.terminal_sizes(jobs.look(job_id).job)) == 3
+    assert len(jobs.store.terminal_sizes(jobs.status(job_id).job)) == 3
 
 
 def lost(jobs: Jobs, _home: Path) -> None:
@@ -135,7 +135,7 @@ def lost(jobs: Jobs, _home: Path) -> None:
 def expect(jobs: Jobs, job_id: str, cause: str) -> None:
     for _ in jobs.follow(job_id, wait=True):
         pass
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert cause_word(state) == cause, state
 
 

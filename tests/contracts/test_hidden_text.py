@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
 from bgjob.mcp import results
@@ -28,7 +28,7 @@ from tests.support.escapes import ESCAPES, as_text
 from tests.support.homes import end_all_jobs
 from tests.support.server import Server, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 UNSEEN_LETTERS = frozenset(
     [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0x180B, 0x1810)]

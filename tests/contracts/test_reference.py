@@ -20,14 +20,14 @@ from typing import Any, Protocol
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.raw_client import RawClient
 from tests.support.server import Server, ToolError
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 OLD_CLIENT = Path(__file__).with_name("old_client.py")
 BIN = Path(sys.executable).parent
@@ -220,7 +220,7 @@ class TestInteractWithJob:
         self, client: Client, jobs: Jobs, text: str
     ) -> None:
         job_id = execute(client, "cat")
-        wait_until(lambda: jobs.look(job_id).waits_for_input == "yes")
+        wait_until(lambda: jobs.status(job_id).waits_for_input == "yes")
         assert Shown.of(client.call("interact_with_job", job_id=job_id, input=text)) == Shown("hello\n", "")
 
     def test_an_unknown_id_is_not_found(self, client: Client) -> None:

@@ -136,7 +136,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_each_server_runs_its_own_version(pair: Pair) -> None:
     """Else the rest of this file would prove nothing."""
     job_id = pair.start("echo ready; read x")
-    run = open_jobs({"BGJOB_HOME": str(pair.home)}, many=False).look(job_id).job.run
+    run = open_jobs({"BGJOB_HOME": str(pair.home)}, many=False).status(job_id).job.run
     assert run is not None
     arguments = Path(f"/proc/{run.shim_pid}/cmdline").read_bytes().split(b"\0")
     assert str(pair.starter_version.root).encode() in arguments
@@ -253,8 +253,8 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
     """By whoever of this version looks first, though the job had ended before its store knew of events."""
     job_id = release.cli(home, "run", "--name", "unseen", "echo over; exit 5")
     jobs = open_jobs({"BGJOB_HOME": str(home)}, many=False)
-    wait_until(lambda: isinstance(jobs.look(job_id).job.state, Ended))
-    ended_at = jobs.look(job_id).job.state.ended_at  # type: ignore[union-attr]
+    wait_until(lambda: isinstance(jobs.status(job_id).job.state, Ended))
+    ended_at = jobs.status(job_id).job.state.ended_at  # type: ignore[union-attr]
     wait_until(lambda: not jobs.has_shim(job_id))
     event_log.append(jobs.events_directory, "started", ANOTHER)  # the log has begun after its end
     news = News(jobs.events_directory)
@@ -361,7 +361,7 @@ def test_a_guard_of_the_release_takes_over_a_job_with_limits_after_an_upgrade(
 ) -> None:
     job_id = upgraded.execute("echo ready; read x; exec yes", options={"output": "64KB", "on_output": "stop"})
     upgraded.wait_until_printed(job_id, "ready")
-    run = open_jobs({"BGJOB_HOME": str(home)}, many=False).look(job_id).job.run
+    run = open_jobs({"BGJOB_HOME": str(home)}, many=False).status(job_id).job.run
     assert run is not None
     os.kill(run.shim_pid, signal.SIGKILL)
     upgraded.call("interact_with_job", job_id=job_id, input="x")

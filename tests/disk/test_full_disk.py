@@ -168,7 +168,7 @@ def test_the_last_words_that_a_full_disk_swallowed_are_counted(disk: SmallDisk, 
         gate.open()
         for _ in jobs.follow(job_id, wait=True):
             pass
-        output, state = jobs.output(job_id), jobs.look(job_id).job.state
+        output, state = jobs.output(job_id), jobs.status(job_id).job.state
         assert isinstance(state, Exited)
         assert state.output_bytes == 5 + 588_895
         kept = sum(len(line) for line in output.stdout.splitlines(True) if not line.startswith("[bgjob"))

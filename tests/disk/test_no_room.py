@@ -251,7 +251,7 @@ def test_a_shim_that_is_killed_while_there_is_no_room_is_replaced(
     gate.wait_until_reached()
     wait_for_text(jobs, job_id, "first words")
     disk.use_up(what)
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run is not None
     os.kill(run.shim_pid, signal.SIGKILL)
     assert jobs.wait_for([job_id], for_input=True, timeout_s=PATIENCE_S)[0].met is not None
@@ -296,7 +296,7 @@ def test_what_waits_while_there_is_no_room_waits_on_and_runs_once(
             assert {type(state) for state in states} <= {Queued, Running, Exited}, states
         disk.free()
         waited = jobs.wait_for(ids, mode="all", timeout_s=PATIENCE_S)
-        assert {type(each.look.job.state) for each in waited} == {Exited}
+        assert {type(each.status.job.state) for each in waited} == {Exited}
         jobs.events("0.0")  # an end for which there was no room is told when somebody asks
         assert {(each["job_id"], each["cause"]) for each in ends_told(disk)} >= {
             (id_, "exited") for id_ in ids
@@ -322,7 +322,7 @@ def wait_for_end(jobs: Jobs, job_id: str) -> Exited:
     """And until its shim has left, so that nobody is on the disk."""
     waited = jobs.wait_for([job_id], timeout_s=PATIENCE_S)[0]
     wait_until(lambda: not jobs.has_shim(job_id), "its shim has left")
-    state = waited.look.job.state
+    state = waited.status.job.state
     assert isinstance(state, Exited), state
     return state
 

@@ -107,7 +107,7 @@ def test_a_home_swapped_under_a_server_is_neither_read_nor_run(place: Place) -> 
         for act in (
             jobs.list,
             jobs.events,
-            lambda: jobs.look(planted),
+            lambda: jobs.status(planted),
             lambda: jobs.kill(planted),
             lambda: jobs.execute("true", queue=True),
         ):
@@ -166,7 +166,7 @@ def test_a_queued_job_that_another_user_left_in_our_home_is_not_run(place: Place
     with opened(place) as jobs:
         place.plant_inside(planted)
         assert queue_dir.find(str(place.home), planted)
-        jobs.look(planted)
+        jobs.status(planted)
         own = jobs.execute("true", queue=True).id
         for _ in jobs.follow(own, wait=True):
             pass

@@ -157,7 +157,7 @@ def restarted(recording: Recording, changes: Iterable[Change], base: Path) -> It
 
 
 def facts_of(jobs: Jobs, job_id: str) -> Facts:
-    job = jobs.look(job_id).job
+    job = jobs.status(job_id).job
     most = job.state.output_bytes if isinstance(job.state, Ended) else 0
     output = {
         at: (chunk.stream, byte)

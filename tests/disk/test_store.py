@@ -120,7 +120,7 @@ def test_a_spec_that_cannot_be_read_is_said_and_stops_nothing(store: Store, kind
     assert isinstance(job.spec.command, str)
     assert isinstance(job.state, Exited)  # what the shim recorded is still true
     assert {job.id for job in jobs.list().jobs} == {good, bad}
-    assert jobs.look(bad).output_bytes == 0
+    assert jobs.status(bad).output_bytes == 0
     assert jobs.output(bad).stdout == ""
     assert jobs.kill(bad).status == "already_terminated"
     clean(fresh, keep_jobs=1000, keep_days=7, interval_s=0)

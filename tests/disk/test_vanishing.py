@@ -56,7 +56,7 @@ def running(jobs: Jobs, gate: Gate) -> Iterator[str]:
     """A job that is ended at last, whatever becomes of its directory."""
     job_id = jobs.execute(f"echo here; {gate.pause}").id
     gate.wait_until_reached()
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run
     guard = seen(run.shim_pid)
     yield job_id

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 Result = subprocess.CompletedProcess[str]
 Environment = dict[str, str]
 

@@ -95,7 +95,7 @@ class TestAStdoutThatTakesNothing:
     def test_does_not_keep_a_job_from_being_killed(self, cli: Cli, jobs: Jobs) -> None:
         job_id = cli.run("cat")
         assert_output_failed(redirected(cli, ">&-", "kill", job_id), "killed (", "), but ")
-        assert jobs.look(job_id).descendants == 0
+        assert jobs.status(job_id).descendants == 0
 
     def test_with_a_stderr_that_takes_nothing_either_leaves_the_exit_code(self, cli: Cli) -> None:
         failed = redirected(cli, ">/dev/full 2>/dev/full", "ps", PYTHONUNBUFFERED="")
@@ -245,7 +245,7 @@ class TestSecrets:
         )  # fmt: skip
         job_id = started.stdout.strip()
         gate.wait_until_reached()
-        run = jobs.look(job_id).job.run
+        run = jobs.status(job_id).job.run
         assert run is not None
         arguments = Path(f"/proc/{run.pid}/cmdline").read_bytes() if sys.platform == "linux" else b""
         gate.open()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from tests.faces.test_retention import wait_for_the_shims_end
 from tests.support.server import Server, StartServer, ToolError
 
@@ -38,7 +38,7 @@ def move_away(home: Path) -> None:
 
 @pytest.mark.parametrize("go", [delete, move_away])
 def test_every_tool_says_that_the_home_is_gone_and_the_next_start_makes_it_anew(
-    start_server: StartServer, ended: Callable[[str], Look], home: Path, go: Callable[[Path], None]
+    start_server: StartServer, ended: Callable[[str], JobStatus], home: Path, go: Callable[[Path], None]
 ) -> None:
     server = start_server()
     job_id = server.execute("echo before")

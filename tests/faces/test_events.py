@@ -16,7 +16,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 from mcp_types import CallToolResult
 
-from bgjob.api import Happened, Jobs, News
+from bgjob.api import JobEvent, Jobs, News
 from bgjob.cli import _event_row
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.server import annotate_with
@@ -323,7 +323,7 @@ class TestTheCommandLine:
         assert "watch: pattern '(' is not valid" in self.run(home, "run", "--watch", "(", "--", "true").stderr
 
     def test_nothing_of_an_event_reaches_the_terminal_as_more_than_text(self) -> None:
-        event = Happened(
+        event = JobEvent(
             0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", {"\x1bc": "a\x1b[31mb", "w": 1}
         )
         assert _event_row(event).isprintable()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from bgjob.store.store import Store
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.stores import ended_job
 from tests.support.stores import listed as listed_in
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 AT_ONCE = {"MCP_BG_CLEANUP_INTERVAL": "0.000001"}
 NOTHING = {"MCP_BG_KEEP_JOBS": "0", "MCP_BG_KEEP_DAYS": "0", **AT_ONCE}
 DAY_S = 86400.0

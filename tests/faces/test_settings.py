@@ -12,13 +12,13 @@ from typing import ClassVar
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from bgjob.core.config import SETTINGS
 from tests.support.homes import end_all_jobs
 from tests.support.raw_client import SERVE
 from tests.support.server import Server, StartServer, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 BAD_VALUES = {
     "MCP_BG_MAX_JOBS": "lots",

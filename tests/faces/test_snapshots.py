@@ -45,7 +45,7 @@ def ended(jobs: Jobs) -> str:
         lambda jobs, job_id: jobs.wait_for([job_id], pattern="ready"),
         lambda jobs, job_id: jobs.wait_for([job_id], pattern="ready", stop_pattern="gone", mode="all"),
         lambda jobs, job_id: jobs.wait_for([job_id]),
-        lambda jobs, job_id: jobs.look(job_id),
+        lambda jobs, job_id: jobs.status(job_id),
         lambda jobs, job_id: jobs.output(job_id),
         lambda jobs, job_id: jobs.output(job_id, shown=Shown(view="interleaved")),
         lambda jobs, job_id: jobs.tail(job_id, 1),
@@ -74,7 +74,7 @@ def test_a_question_that_a_wait_was_for_is_in_its_answer(jobs: Jobs) -> None:
     job_id = jobs.execute("printf 'name? '; read name").id
     (waited,) = jobs.wait_for([job_id], for_input=True)
     assert waited.met
-    assert (waited.look.prompt, waited.output.stdout) == ("name?", "name? ")
+    assert (waited.status.prompt, waited.output.stdout) == ("name?", "name? ")
 
 
 def test_in_a_wait_for_all_the_answer_about_the_first_is_not_older_than_the_last(jobs: Jobs) -> None:
@@ -91,4 +91,4 @@ def test_in_a_wait_for_all_the_answer_about_the_first_is_not_older_than_the_last
     waited = jobs.wait_for([first, second], pattern="ready", mode="all", tell=end_both)
     assert [each.met.condition if each.met else None for each in waited] == ["pattern", "pattern"]
     assert waited[0].output.stdout == "ready\nmore\n"
-    assert waited[0].look.job == jobs.look(first).job
+    assert waited[0].status.job == jobs.status(first).job

@@ -23,7 +23,7 @@ def noisy_status(jobs, job_id, **options):
     os.system("echo a stray child; cat")   # cat: nor may a child eat the client's messages
     return api.job_status(jobs.context, job_id, **options)
 
-api.Jobs.look = noisy_status
+api.Jobs.status = noisy_status
 cli.main(["mcp"])
 """
 

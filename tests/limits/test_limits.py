@@ -134,7 +134,7 @@ def test_what_a_job_leaves_behind_has_its_limits_too(jobs: Jobs, ended: Ended, g
     (left,) = jobs.processes(ended(job_id).job.id)
     gate.open()
     wait_until_gone(left)
-    assert isinstance(jobs.look(job_id).job.state, Exited)
+    assert isinstance(jobs.status(job_id).job.state, Exited)
 
 
 def test_a_job_within_its_limits_is_left_alone(jobs: Jobs, ended: Ended) -> None:

@@ -58,7 +58,7 @@ def test_what_a_run_used_is_not_held_against_the_next_when_a_guard_takes_over_be
     """Its group has counted, and the shim that made it is gone."""
     bad = f"[ $n = 1 ] || exit 5; {HOG}"
     job_id = jobs.execute(good_at_last(tmp_path, bad), options={**AGAIN, "memory": "60MB", "backoff_s": 1}).id
-    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    wait_until(lambda: bool((history := jobs.status(job_id).history) and history.pauses))
     os.kill(shim_pid(jobs, job_id), signal.SIGKILL)
     look = ended(job_id)
     assert look.history is not None
@@ -95,7 +95,7 @@ def test_what_a_run_printed_last_counts_also_when_its_end_was_seen_first(
 ) -> None:
     options = {**AGAIN, "output": "2KB", "on_output": "stop", "backoff_s": 3}
     job_id = jobs.execute(good_at_last(tmp_path, "yes | head -c 1500; exit 1"), options=options).id
-    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    wait_until(lambda: bool((history := jobs.status(job_id).history) and history.pauses))
     # the shim waits there before it looks around
     with contextlib.closing(Jam(home / "jobs" / job_id / "run.json.new")) as jam:
         wait_until(lambda: runs(tmp_path) == 2 and not processes.marked(job_id))

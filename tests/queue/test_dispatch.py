@@ -109,7 +109,7 @@ def test_papers_that_cannot_be_read_end_the_job_and_stop_nobody(one: Jobs, gate:
     assert "cannot be read" in states[0].reason
     assert getattr(states[1], "code", None) == 6
     wait_until_queue_is_done(home)
-    assert isinstance(open_jobs({"BGJOB_HOME": str(home)}).look(unreadable).job.state, NeverStarted)
+    assert isinstance(open_jobs({"BGJOB_HOME": str(home)}).status(unreadable).job.state, NeverStarted)
 
 
 # -- who starts it ----------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_a_stopped_drainer_stops_no_submitter(one: Jobs, gate: Gate, home: Path,
     gate.open()
     began = time.monotonic()
     ids += [one.execute(diary.entry(str(number)), queue=True).id for number in range(1, 20)]
-    assert one.look(ids[3]).place
+    assert one.status(ids[3]).place
     one.kill(ids[-1])
     assert time.monotonic() - began < 10
     assert diary.words() == []
@@ -339,7 +339,7 @@ def test_a_job_that_was_queued_before_a_reboot_is_lost_and_never_started(
     gate.open()
     ends(one, later)
     wait_until_queue_is_done(home)
-    end = open_jobs({"BGJOB_HOME": str(home)}).look(job_id).job.state
+    end = open_jobs({"BGJOB_HOME": str(home)}).status(job_id).job.state
     assert end == Lost("the machine was restarted; whether it had started is not known")
     assert diary.words() == []
     assert papers(home) == []
@@ -352,7 +352,7 @@ def test_the_first_look_after_a_reboot_removes_what_rested_on_disk(one: Jobs, ga
     spec = home / "jobs" / job_id / "spec.json"
     spec.write_text(json.dumps({**json.loads(spec.read_text()), "boot_id": "another"}))
     (home / "boot.json").write_text('{"boot_id": "another"}')
-    assert isinstance(open_jobs({"BGJOB_HOME": str(home)}).look(job_id).job.state, Lost)
+    assert isinstance(open_jobs({"BGJOB_HOME": str(home)}).status(job_id).job.state, Lost)
     assert papers(home) == []
     assert queue_dir.entries(str(home)) == []
     gate.open()

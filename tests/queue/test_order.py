@@ -121,7 +121,7 @@ def test_what_is_not_a_term_is_named(open_with: OpenJobs, options: dict[str, obj
 def test_a_delay_is_waited_for_although_there_is_room(one: Jobs, diary: Diary) -> None:
     began = time.monotonic()
     later = one.execute(diary.entry("later"), options={"delay_s": 4}).id
-    look = one.look(later)
+    look = one.status(later)
     assert look.place
     assert re.fullmatch("it waits: it is to start in [1-4] s", look.place.reason)
     now = one.execute(diary.entry("now"), queue=True).id  # one that is delayed keeps nobody waiting

@@ -146,11 +146,11 @@ class Victim:
             self._act("execute", lambda: self._start(innocent.pid))
             self._wait(self._struck.exists)
             self.report["struck"] = self._struck.exists()
-            self._act("status", lambda: type(self._jobs.look(self._job_id).job.state).__name__)
+            self._act("status", lambda: type(self._jobs.status(self._job_id).job.state).__name__)
             self._act("list", lambda: len(self._jobs.list().jobs) > 0)
             self._act("output", lambda: self._jobs.output(self._job_id) is not None)
             self._act("kill", lambda: self._jobs.kill(self._job_id, grace_s=GRACE_S).status)
-            self._act("status after it", lambda: type(self._jobs.look(self._job_id).job.state).__name__)
+            self._act("status after it", lambda: type(self._jobs.status(self._job_id).job.state).__name__)
             self._wait(lambda: not list(self._left()))  # a shim that has answered is about to leave
             self.report["left"] = list(self._left())
             self.report["innocent"] = state_of(innocent.pid)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import Exited
 from bgjob.shim.control_server import MOST_IDLE
 from bgjob.system import processes
@@ -19,7 +19,7 @@ from tests.support.requires import linux_only
 from tests.support.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 STATUS = b'{"op": "status"}\n'
 
 
@@ -325,7 +325,7 @@ def test_the_status_is_the_job_as_the_shim_sees_it(jobs: Jobs, job_id: str, ende
     ask(jobs, job_id, b"four\n", op="stdin", length=5, wait_s=1)
     ask(jobs, job_id, op="wait", beyond=4)
     status = ask(jobs, job_id, op="status")
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run is not None
     assert (status["pid"], status["end"], status["outcome"]) == (run.pid, 5, None)
     end_well(jobs, job_id, ended)

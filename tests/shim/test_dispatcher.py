@@ -193,7 +193,7 @@ def test_a_call_that_fails_is_tried_again(
 
 def check(jobs: Jobs, ids: list[str]) -> None:
     waited = jobs.wait(ids, Conditions(), mode="all", timeout_s=30)
-    assert all(isinstance(each.look.job.state, Exited) for each in waited)
+    assert all(isinstance(each.status.job.state, Exited) for each in waited)
     home = Path(jobs.home)
     # the two end one after the other
     wait_until(lambda: (len(named(home, DISPATCHER)), len(named(home, KEEPER))) in ((1, 1), (0, 0)))

@@ -73,7 +73,7 @@ def is_named(pid: int, name: str) -> bool:
 
 def run_once(jobs: Jobs, job_id: str) -> None:
     (waited,) = jobs.wait([job_id], Conditions(), mode="all", timeout_s=PATIENCE_S)
-    assert isinstance(waited.look.job.state, Exited), waited.look.job.state
+    assert isinstance(waited.status.job.state, Exited), waited.status.job.state
 
 
 class Impatient:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look, Typed
+from bgjob.api import Jobs, JobStatus, Typed
 from bgjob.api.spec import spec_of
 from bgjob.api.start import launch
 from bgjob.core.job import NeverStarted
@@ -19,7 +19,7 @@ from tests.support.gate import Gate
 from tests.support.shims import directory, settable_signals, shim_pid
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 LIMITS = {"open_files": 64, "file_size": "1MB", "cpu_s": 30, "memory": "500MB", "processes": 60}
 
 
@@ -59,7 +59,7 @@ def essence(text: str) -> Sequence[object]:
 def test_it_leads_a_session_of_its_own_and_is_the_shims_child(jobs: Jobs, gate: Gate) -> None:
     job_id = jobs.execute(gate.pause, options=LIMITS).id
     gate.wait_until_reached()
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run is not None
     assert os.getsid(run.pid) == os.getpgid(run.pid) == run.pid
     assert processes.has_execed(run.pid)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look, Typed, open_jobs
+from bgjob.api import Jobs, JobStatus, Typed, open_jobs
 from bgjob.core.job import Exited, Lost, Running, TimedOut
 from bgjob.link import spawn, sweep
 from bgjob.store.records import read_groups
@@ -21,7 +21,7 @@ from tests.support.shims import ask, directory, guard_pid, kill_both, shim_pid, 
 from tests.support.waiting import wait_until
 
 pytestmark = linux_only
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 in_groups = pytest.mark.skipif(
     cgroup.place_without_limits() is None, reason="no control group can be made here"
 )
@@ -113,7 +113,7 @@ def test_another_homes_job_is_not_found_and_not_touched(jobs: Jobs, tmp_path: Pa
     other = open_jobs({**os.environ, "BGJOB_HOME": str(tmp_path / "other")}, many=False)
     job_id = jobs.execute("sleep 1000").id
     assert other.kill(job_id).status == "not_found"
-    assert isinstance(jobs.look(job_id).job.state, Running)
+    assert isinstance(jobs.status(job_id).job.state, Running)
     jobs.kill(job_id)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import Exited, Running
 from bgjob.home import jobdir
 from bgjob.home.log_format import STDERR, STDOUT
@@ -19,7 +19,7 @@ from tests.support.gate import Gate
 from tests.support.process_table import wait_until_gone
 from tests.support.shims import Caller, ask, directory, shim_pid
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 @pytest.mark.parametrize("size", [1, 4096, 65_536, 500_000])
@@ -81,10 +81,10 @@ def test_a_grandchild_that_keeps_the_pipe_open_holds_up_nothing_and_is_still_hea
     wait_until_gone(shim)
     output = jobs.output(job_id)
     assert (output.stdout, output.stderr) == ("early\nlate\n", "worse\n")
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert isinstance(state, Exited)
     assert state.output_bytes == 6  # how long the log was when the job ended
-    assert jobs.look(job_id).output_bytes == 6 + 5 + 6
+    assert jobs.status(job_id).output_bytes == 6 + 5 + 6
 
 
 def test_the_shim_stays_for_a_silent_grandchild_and_goes_with_it(jobs: Jobs, gate: Gate) -> None:
@@ -105,14 +105,14 @@ def test_the_last_bytes_of_a_grandchild_are_there_when_the_shim_is_gone(jobs: Jo
     shim = shim_pid(jobs, job_id)
     gate.open()
     wait_until_gone(shim)
-    assert jobs.look(job_id).output_bytes == 300_000
+    assert jobs.status(job_id).output_bytes == 300_000
 
 
 def test_a_job_that_closes_its_output_runs_on(jobs: Jobs, gate: Gate, ended: Ended) -> None:
     job_id = jobs.execute(f"echo last words; exec >&- 2>&-; {gate.pause}; exit 4").id
     gate.wait_until_reached()
     ask(jobs, job_id, op="wait", beyond=10)
-    assert isinstance(jobs.look(job_id).job.state, Running)
+    assert isinstance(jobs.status(job_id).job.state, Running)
     gate.open()
     assert getattr(ended(job_id).job.state, "code", None) == 4
     assert jobs.output(job_id).stdout == "last words\n"

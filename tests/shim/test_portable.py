@@ -34,7 +34,7 @@ def test_output_and_exit_code_are_whole(jobs: Jobs) -> None:
     job_id = jobs.execute("seq 1 20000; echo err >&2; exit 6").id
     printed = b"".join(chunk.data for chunk in jobs.follow(job_id, wait=True) if chunk.stream == 1)
     assert printed == b"".join(b"%d\n" % number for number in range(1, 20001))
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert isinstance(state, Exited)
     assert state.code == 6
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look, open_jobs
+from bgjob.api import Jobs, JobStatus, open_jobs
 from tests.support.gate import Gate
 from tests.support.process_table import wait_until_gone
 from tests.support.shims import ask, guard_pid, shim_pid
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 SECRET = "s3cr3t-" + os.urandom(8).hex()
 
 

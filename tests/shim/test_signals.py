@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import Exited, Killed
 from bgjob.system import processes
 from tests.support.gate import Gate
 from tests.support.process_table import wait_until_gone
 from tests.support.shims import Caller, ask, is_alive_and_well, settable_signals, shim_pid, stopped
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def test_sigterm_to_the_shim_stops_the_job_and_says_killed(jobs: Jobs, gate: Gate, ended: Ended) -> None:

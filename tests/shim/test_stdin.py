@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import Exited
 from tests.support.gate import Gate
 from tests.support.shims import Caller, ask, directory, is_alive_and_well
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 PIPE_BYTES = 65_536
 
 

@@ -27,7 +27,7 @@ def end_all_jobs(home: Path) -> None:
     jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
     empty_queue(jobs, home)
     for job in jobs.list(limit=100_000).jobs:
-        look = jobs.look(job.id)
+        look = jobs.status(job.id)
         if look.descendants or (isinstance(look.job.state, Running) and look.job.run):
             jobs.kill(job.id, grace_s=0)
             assert not processes.marked(job.id)

@@ -4,12 +4,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bgjob.api import Jobs, Look
+from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import OverLimit, status_word
 from bgjob.home import event_log
 from bgjob.store import event_reader
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 HOG = f'''exec "{sys.executable}" -c "
@@ -29,7 +29,7 @@ BOMB = "if [ $1 -gt 0 ]; then sh $0 $(($1-1)) & sh $0 $(($1-1)) & fi; sleep 50 &
 GENERATIONS = 9  # 1500 processes if nobody ends it: enough to be a bomb, and no harm
 
 
-def over(look: Look) -> OverLimit:
+def over(look: JobStatus) -> OverLimit:
     state = look.job.state
     assert isinstance(state, OverLimit), state
     assert status_word(state) == "killed"

@@ -35,9 +35,9 @@ def occupy(jobs: Jobs, gate: Gate, **options: object) -> str:
 
 
 def state(jobs: Jobs, job_id: str) -> State:
-    return jobs.look(job_id).job.state
+    return jobs.status(job_id).job.state
 
 
 def ends(jobs: Jobs, *job_ids: str) -> list[State]:
     waited = jobs.wait(list(job_ids), Conditions(), mode="all", timeout_s=30)
-    return [each.look.job.state for each in waited]
+    return [each.status.job.state for each in waited]

@@ -22,7 +22,7 @@ def directory(jobs: Jobs, job_id: str) -> Path:
 
 
 def shim_pid(jobs: Jobs, job_id: str) -> int:
-    run = jobs.look(job_id).job.run
+    run = jobs.status(job_id).job.run
     assert run is not None
     return run.shim_pid
 

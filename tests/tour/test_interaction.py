@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Jobs, Look, Typed
+from bgjob.api import Jobs, JobStatus, Typed
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 PATIENCE_S = 20.0
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def test_stdout_and_stderr_are_apart(server: Server, ended: Ended) -> None:
@@ -228,7 +228,7 @@ def run_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
     for _ in jobs.follow(job_id, wait=True):
         pass
     output = jobs.output(job_id)
-    assert getattr(jobs.look(job_id).job.state, "code", None) == 5
+    assert getattr(jobs.status(job_id).job.state, "code", None) == 5
     assert output.stdout.startswith("1\n2\n3\n")
     assert output.stdout.endswith("after\n")
     assert output.stdout_dropped_bytes > 0

@@ -17,7 +17,7 @@ def test_beyond_the_limit_a_job_waits_instead_of_failing(one: Jobs, gate: Gate, 
     with pytest.raises(JobLimitReached):
         one.execute("true")
     job_id = one.execute(f"{diary.entry('ran')}; exit 3", queue=True).id
-    look = one.look(job_id)
+    look = one.status(job_id)
     assert isinstance(look.job.state, Queued)
     assert look.place
     assert (look.place.position, look.place.reason) == (1, "it waits for a free slot")
@@ -34,7 +34,7 @@ def test_higher_priority_first_and_among_equals_the_older(one: Jobs, gate: Gate,
         one.execute(diary.entry(word), queue=True, options={"priority": priority}).id
         for word, priority in (("c", 0), ("a", 7), ("d", 0), ("e", -3), ("b", 7))
     ]
-    assert [one.look(job_id).place.position for job_id in ids] == [3, 1, 4, 5, 2]  # type: ignore[union-attr]
+    assert [one.status(job_id).place.position for job_id in ids] == [3, 1, 4, 5, 2]  # type: ignore[union-attr]
     gate.open()
     ends(one, *ids)
     assert diary.words() == ["a", "b", "c", "d", "e"]
@@ -46,7 +46,9 @@ def test_after_the_success_of_others(one: Jobs, gate: Gate, diary: Diary) -> Non
     ends(one, done)
     occupied = occupy(one, gate, queue=True)
     job_id = one.execute(diary.entry("ran"), after=["done", occupied]).id
-    assert one.look(job_id).place.reason == f"it waits: job {occupied}, after which it is to run, still runs"  # type: ignore[union-attr]
+    place = one.status(job_id).place
+    assert place
+    assert place.reason == f"it waits: job {occupied}, after which it is to run, still runs"
     gate.open()
     assert isinstance(ends(one, job_id)[0], Exited)
     assert diary.words() == ["ran"]
@@ -60,7 +62,7 @@ def test_a_group_has_slots_of_its_own(open_with: OpenJobs, new_gate: Callable[[s
     with pytest.raises(JobLimitReached, match="gpu"):
         jobs.execute("true", options={"group": "gpu"})
     second = jobs.execute("exit 2", queue=True, options={"group": "gpu"}).id
-    assert jobs.look(second).place.reason == "it waits for a free slot of group gpu, or of all"  # type: ignore[union-attr]
+    assert jobs.status(second).place.reason == "it waits for a free slot of group gpu, or of all"  # type: ignore[union-attr]
     other = jobs.execute(plain.pause, queue=True, options={"group": "jobs"}).id  # a name like any other
     plain.wait_until_reached()
     assert isinstance(state(jobs, second), Queued)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from tests.support.gate import Gate
 from tests.support.server import Server, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def test_a_budget_gives_head_and_tail_and_the_way_to_the_rest(server: Server, ended: Ended) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look, Typed
+from bgjob.api import Jobs, JobStatus, Typed
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Exited, Killed, OverLimit, TimedOut
 from bgjob.home import event_log
@@ -20,7 +20,7 @@ from tests.support.server import Server
 from tests.support.shims import guard_pid, shim_pid
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def again(policy: str, most: int = 5, backoff_s: float = 0.1) -> dict[str, object]:
@@ -83,7 +83,7 @@ def test_a_paused_job_says_so_and_ends_by_kill_job(jobs: Jobs, server: Server, t
     status = server.status(job_id)
     assert (status["status"], status["restarts"], status["runs"][0]["exit_code"]) == ("running", 1, 4)
     assert jobs.kill(job_id).status == "killed"
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert isinstance(state, Killed)
     assert runs(tmp_path) == 1
 
@@ -92,7 +92,7 @@ def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp
     job_id = jobs.execute(counting(tmp_path, gate.pause), options=again("always")).id
     gate.wait_until_reached()
     assert jobs.kill(job_id).status == "killed"
-    assert isinstance(jobs.look(job_id).job.state, Killed)
+    assert isinstance(jobs.status(job_id).job.state, Killed)
     assert runs(tmp_path) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_kill_of_shim_or_guard_during_a_pause_loses_nothing(
 ) -> None:
     command = counting(tmp_path, "[ $n = 3 ] || exit 9")
     job_id = jobs.execute(command, options=again("on-failure", backoff_s=1.0)).id
-    wait_until(lambda: bool((history := jobs.look(job_id).history) and history.pauses))
+    wait_until(lambda: bool((history := jobs.status(job_id).history) and history.pauses))
     victim = (shim_pid if whom == "shim" else guard_pid)(jobs, job_id)
     os.kill(victim, signal.SIGKILL)
     wait_until_gone(victim)

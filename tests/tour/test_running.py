@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from bgjob.core.job import Exited
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.shims import settable_signals
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def test_a_command_answers_with_a_job_id_while_it_runs(server: Server, gate: Gate, ended: Ended) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from bgjob.system import processes
 from tests.support.gate import Gate
 from tests.support.process_table import seen
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.waiting import wait_until
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 # a nohup'ed one, a double-forked daemon, one without our mark in its environment, one that ignores TERM,
 # a stopped one, and one that adopts orphans itself

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Look, Typed
+from bgjob.api import Jobs, JobStatus, Typed
 from bgjob.core.job import Exited, Killed, Lost, TimedOut
 from bgjob.link import sweep
 from bgjob.link.control import ShimConnection
@@ -19,7 +19,7 @@ from tests.support.process_table import wait_until_gone
 from tests.support.server import Server, StartServer
 from tests.support.shims import guard_pid, kill_both, shim_pid, stopped
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def test_a_job_outlives_the_server_that_started_it(
@@ -159,7 +159,7 @@ def test_a_job_that_ends_while_nobody_is_there_to_see_it_keeps_its_exit_code(
     """The shim is killed with the job's end on its desk: the guard finds the dead child and its last words."""
     job_id = jobs.execute(f"{gate.pause}; echo last words; exit 7").id
     gate.wait_until_reached()
-    look = jobs.look(job_id).job
+    look = jobs.status(job_id).job
     child = os.pidfd_open(look.run.pid if look.run else 0)
     with stopped(jobs, job_id) as shim:
         gate.open()
@@ -200,7 +200,7 @@ def test_shim_and_guard_killed_together_lose_the_job_and_what_is_left_is_swept(
     job_id = jobs.execute(f"trap '' PIPE HUP; setsid sleep 1000 & {gate.reach}; sleep 1000; exit 0").id
     gate.wait_until_reached()
     kill_both(jobs, job_id)
-    look = jobs.look(job_id)
+    look = jobs.status(job_id)
     assert look.job.state == Lost("its shim and its guard were killed while it ran")
     assert look.descendants >= 2
     answer = jobs.kill(job_id)
@@ -237,7 +237,7 @@ def test_a_reboot_is_told_apart(jobs: Jobs, gate: Gate, home: Path) -> None:
     kill_both(jobs, job_id)
     record = home / "jobs" / job_id / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "boot_id": "another"}))
-    assert jobs.look(job_id).job.state == Lost("the machine was restarted while it ran")
+    assert jobs.status(job_id).job.state == Lost("the machine was restarted while it ran")
     sweep.kill(job_id)
 
 
@@ -316,7 +316,7 @@ def test_an_upgrade_under_a_running_job_does_not_hurt_it(
     jobs.interact(job_id, Typed(close_stdin=True))
     for _ in jobs.follow(job_id, wait=True):
         pass
-    state = jobs.look(job_id).job.state
+    state = jobs.status(job_id).job.state
     assert isinstance(state, Exited)
     assert state.code == 7
     assert jobs.output(job_id).stdout == "before\nto the old shim\nafter\n"

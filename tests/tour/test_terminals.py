@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Look
+from bgjob.api import JobStatus
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 
-Ended = Callable[[str], Look]
+Ended = Callable[[str], JobStatus]
 
 
 def start(server: Server, command: str, **options: Any) -> str:

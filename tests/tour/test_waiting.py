@@ -124,7 +124,7 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
     prompts: list[str | None] = []
-    looking = threading.Thread(target=lambda: prompts.append(jobs.look(job_id).prompt))
+    looking = threading.Thread(target=lambda: prompts.append(jobs.status(job_id).prompt))
     with stopped(jobs, job_id):
         gate.open()
         wait_until(lambda: bool(jobs.list().asking))
@@ -195,7 +195,7 @@ def test_a_cancelled_wait_is_gone_and_the_job_is_not(jobs: Jobs) -> None:
     assert not waiting.is_alive()
     wait_until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before, "its sockets are closed")
     cancellation.close()
-    assert jobs.look(job_id).descendants >= 1
+    assert jobs.status(job_id).descendants >= 1
 
 
 def test_progress_is_told_with_the_last_line(jobs: Jobs) -> None:

@@ -18,18 +18,18 @@ from bgjob.api.processes import processes_of
 from bgjob.api.queue import prioritize
 from bgjob.api.results import (
     Chunk,
+    EventPage,
+    Executed,
     Found,
-    Happened,
-    Happenings,
     Interaction,
+    JobEvent,
+    JobStatus,
     Kill,
     KillWord,
-    Look,
     Match,
     Output,
     Page,
     Picture,
-    Ran,
     Waited,
 )
 from bgjob.api.search import search_output
@@ -52,22 +52,22 @@ __all__ = [
     "Cancellation",
     "Chunk",
     "Conditions",
+    "EventPage",
+    "Executed",
     "Found",
-    "Happened",
-    "Happenings",
     "IfRunning",
     "Interaction",
+    "JobEvent",
+    "JobStatus",
     "Jobs",
     "Kill",
     "KillWord",
-    "Look",
     "Match",
     "Mode",
     "News",
     "Output",
     "Page",
     "Picture",
-    "Ran",
     "Shown",
     "Typed",
     "View",
@@ -98,7 +98,7 @@ class Jobs:
 
     run = _Verb(execute_command)
     execute = _Verb(start_job)
-    look = _Verb(job_status)
+    status = _Verb(job_status)
     list = _Verb(list_jobs)
     find = _Verb(find_job)
     find_typed = _Verb(find_typed)

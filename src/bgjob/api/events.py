@@ -9,7 +9,7 @@ from typing import Any
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.news import News
 from bgjob.api.output import BYTES_PER_TOKEN
-from bgjob.api.results import Happened, Happenings
+from bgjob.api.results import EventPage, JobEvent
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.home import event_log, watch_registry
@@ -41,7 +41,7 @@ def job_events(
     max_tokens: int | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
-) -> Happenings:
+) -> EventPage:
     """All events after a cursor, oldest first, as many as fit; without one the newest. Waits if there are none."""
     settings, place = context.settings, _parsed(since)
     wanted = _filter(context, job_ids, kinds)
@@ -116,7 +116,7 @@ def _check_known(context: Context, job_id: str) -> None:
                 raise
 
 
-def _found(context: Context, since: Cursor | None, wanted: Wanted, budget: int) -> Happenings:
+def _found(context: Context, since: Cursor | None, wanted: Wanted, budget: int) -> EventPage:
     if since is None:
         return _newest(context, wanted, budget)
     events = context.store.events
@@ -125,20 +125,20 @@ def _found(context: Context, since: Cursor | None, wanted: Wanted, budget: int) 
     return _oldest(context, event_reader.place_between_events(events, since), wanted, budget, gone)
 
 
-def _oldest(context: Context, place: Cursor, wanted: Wanted, budget: int, gone: int) -> Happenings:
-    chosen: list[Happened] = []
+def _oldest(context: Context, place: Cursor, wanted: Wanted, budget: int, gone: int) -> EventPage:
+    chosen: list[JobEvent] = []
     for line in event_reader.lines(context.store.events, place):
         if wanted(line.kind, line.job_id) and (happened := _happened(context, line)):
             budget -= _cost(happened)
             if chosen and budget < 0:
-                return Happenings(chosen, str(place), more=True, gone_bytes=gone)
+                return EventPage(chosen, str(place), more=True, gone_bytes=gone)
             chosen.append(happened)
         place = line.behind
-    return Happenings(chosen, str(place), gone_bytes=gone)
+    return EventPage(chosen, str(place), gone_bytes=gone)
 
 
-def _newest(context: Context, wanted: Wanted, budget: int) -> Happenings:
-    events, chosen, place = context.store.events, list[Happened](), None
+def _newest(context: Context, wanted: Wanted, budget: int) -> EventPage:
+    events, chosen, place = context.store.events, list[JobEvent](), None
     for line in event_reader.newest_first(events):
         place = place or line.behind
         if wanted(line.kind, line.job_id) and (happened := _happened(context, line)):
@@ -149,15 +149,15 @@ def _newest(context: Context, wanted: Wanted, budget: int) -> Happenings:
     first, place = event_log.beginning(events), place or event_log.end(events)
     heads = (head for some, _ in event_reader.heads(events, first, place) for head in some)
     left_out = max(0, sum(wanted(*head) for head in heads) - len(chosen))
-    return Happenings(chosen[::-1], str(place), left_out=left_out, earlier=str(first) if left_out else None)
+    return EventPage(chosen[::-1], str(place), left_out=left_out, earlier=str(first) if left_out else None)
 
 
-def _happened(context: Context, line: Line) -> Happened | None:
+def _happened(context: Context, line: Line) -> JobEvent | None:
     event = line.event
     if event is None:
         return None
     details = {word: value for word, value in event.items() if word not in OUTSIDE and value is not None}
-    return Happened(
+    return JobEvent(
         at=event["at"],
         kind=event["kind"],
         job_id=event["job_id"],
@@ -183,7 +183,7 @@ def _parsed(since: str | None) -> Cursor | None:
         ) from None
 
 
-def _cost(happened: Happened) -> int:
+def _cost(happened: JobEvent) -> int:
     text = json.dumps([happened.name, happened.details], ensure_ascii=False)
     return ENVELOPE_BYTES + len(text.encode(errors="replace"))
 

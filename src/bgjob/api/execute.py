@@ -8,7 +8,7 @@ from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
 from bgjob.api.queue import move, place_of
-from bgjob.api.results import Ran
+from bgjob.api.results import Executed
 from bgjob.api.spec import Asked, priority_of
 from bgjob.api.start import start_job
 from bgjob.api.wait import Cancellation, Tell, wait_for_conditions
@@ -28,7 +28,7 @@ def execute_command(
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
     **asked: Unpack[Asked],
-) -> Ran:
+) -> Executed:
     job, reused = _ensure(
         context, asked.get("name"), if_running, lambda: start_job(context, command, **asked)
     )
@@ -37,7 +37,7 @@ def execute_command(
         if priority is not None:
             move(context, job.id, priority)  # False: it has started meanwhile, which is better still
     if wait_s <= 0 or isinstance(job.state, Lost):
-        return Ran(job, reused, None, place_of(context, job))
+        return Executed(job, reused, None, place_of(context, job))
     (waited,) = wait_for_conditions(
         context,
         [job.id],
@@ -47,7 +47,7 @@ def execute_command(
         cancellation=cancellation,
         tell=tell,
     )
-    return Ran(waited.look.job, reused, waited, waited.look.place)
+    return Executed(waited.status.job, reused, waited, waited.status.place)
 
 
 def _ensure(

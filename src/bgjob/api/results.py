@@ -92,7 +92,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Look:
+class JobStatus:
     job: Job
     output_bytes: int
     descendants: int
@@ -119,7 +119,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Ran:
+class Executed:
     job: Job
     reused: bool
     """It ran before this call."""
@@ -154,7 +154,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Happened:
+class JobEvent:
     """An event."""
 
     at: float
@@ -166,8 +166,8 @@ class Happened:
 
 
 @dataclass(frozen=True)
-class Happenings:
-    events: list[Happened]
+class EventPage:
+    events: list[JobEvent]
     cursor: str
     """Behind the last of them: what has been read up to here."""
     more: bool = False
@@ -189,7 +189,7 @@ class Met:
 
 @dataclass(frozen=True)
 class Waited:
-    look: Look
+    status: JobStatus
     met: Met | None
     """None: nothing came true for this job in time."""
     output: Output

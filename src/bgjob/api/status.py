@@ -11,7 +11,7 @@ from bgjob.api.hints import port_in_use
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import SHIM_PATIENCE_S, flush_output, processes_of, waits_for_input
 from bgjob.api.queue import place_of, places_of
-from bgjob.api.results import InputWord, Look, Page
+from bgjob.api.results import InputWord, JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
 from bgjob.core.errors import StoreUnusable
@@ -34,11 +34,11 @@ class Limited(TypedDict, total=False):
 # -- one job ----------------------------------------------------------------------------------------
 
 
-def job_status(context: Context, job_id: str, *, detail: bool = False) -> Look:
+def job_status(context: Context, job_id: str, *, detail: bool = False) -> JobStatus:
     return status_of(context, Snapshot(context, job_id), detail=detail)
 
 
-def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> Look:
+def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> JobStatus:
     match snapshot.job.state:
         case Queued():
             return _of_queued(context, snapshot.job)
@@ -48,11 +48,11 @@ def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> 
             return _of_ended(context, snapshot)
 
 
-def _of_queued(context: Context, job: Job) -> Look:
-    return Look(job, 0, 0, place=place_of(context, job), **_limits(context, job))
+def _of_queued(context: Context, job: Job) -> JobStatus:
+    return JobStatus(job, 0, 0, place=place_of(context, job), **_limits(context, job))
 
 
-def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> Look:
+def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus:
     job = snapshot.job
     pids = processes_of(context, job)
     waits = waits_for_input(context, job, pids)
@@ -60,7 +60,7 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> Look:
         flush_output(context, job.id)
         snapshot.reopen_log()
     output_bytes, written_at, prompt = _facts(snapshot, waits)
-    return Look(
+    return JobStatus(
         job,
         output_bytes,
         len(pids),
@@ -74,9 +74,9 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> Look:
     )
 
 
-def _of_ended(context: Context, snapshot: Snapshot) -> Look:
+def _of_ended(context: Context, snapshot: Snapshot) -> JobStatus:
     job = snapshot.job
-    return Look(
+    return JobStatus(
         job,
         _output_bytes(snapshot),
         len(processes_of(context, job)),

@@ -109,8 +109,8 @@ def _awaited(context: Context, job_id: str, since: str | None, conditions: Condi
 
 
 def _waited(context: Context, awaited: Awaited, since: str | None, shown: Shown | None) -> Waited:
-    look = status_of(context, awaited.snapshot)  # first: it may bring a prompt into the log
-    return Waited(look, awaited.met, output_of(context, awaited.snapshot, since, shown))
+    status = status_of(context, awaited.snapshot)  # first: it may bring a prompt into the log
+    return Waited(status, awaited.met, output_of(context, awaited.snapshot, since, shown))
 
 
 class Wait:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from bgjob.api import Happened, Jobs, absolute, open_jobs
+from bgjob.api import JobEvent, Jobs, absolute, open_jobs
 from bgjob.cli import streams
 from bgjob.cli.outcome import last_words, result, status
 from bgjob.cli.parser import parser
@@ -137,7 +137,7 @@ def _logs(options: argparse.Namespace) -> int:
     finally:  # after a ctrl-c too, the terminal has its own colours again
         stdout.finish()
         stderr.finish()
-    job = jobs.look(job_id).job
+    job = jobs.status(job_id).job
     if isinstance(job.state, Running) or result(job.state) == 0:
         return 0
     if options.follow or sys.stderr.isatty():
@@ -165,7 +165,7 @@ def _printable(text: str) -> str:
     return one_line(" ".join(text.split()))
 
 
-def _event_row(event: Happened) -> str:
+def _event_row(event: JobEvent) -> str:
     when = time.strftime("%F %T", time.localtime(event.at))
     details = " ".join(_printable(f"{word}={value}") for word, value in event.details.items())
     job_id, name, kind = _printable(event.job_id[:8]), _printable(event.name or "-"), _printable(event.kind)

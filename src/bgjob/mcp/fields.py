@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from bgjob.api import Happened, Look, Output
+from bgjob.api import JobEvent, JobStatus, Output
 from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_number
 from bgjob.system.processes import signal_name
 
@@ -19,10 +19,10 @@ def printed_fields(output: Output) -> dict[str, Any]:
     return fields
 
 
-def event_fields(happened: Happened) -> dict[str, Any]:
-    name = {"name": happened.name} if happened.name else {}
-    head = {"time": timestamp(happened.at), "job_id": happened.job_id, **name, "kind": happened.kind}
-    return head | happened.details
+def event_fields(event: JobEvent) -> dict[str, Any]:
+    name = {"name": event.name} if event.name else {}
+    head = {"time": timestamp(event.at), "job_id": event.job_id, **name, "kind": event.kind}
+    return head | event.details
 
 
 def started(job: Job) -> str:
@@ -33,9 +33,9 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def duration_s_of(look: Look) -> float | None:
-    state = look.job.state
-    duration_s = state.duration_s if isinstance(state, Ended) else look.ran_s
+def duration_s_of(status: JobStatus) -> float | None:
+    state = status.job.state
+    duration_s = state.duration_s if isinstance(state, Ended) else status.ran_s
     return None if duration_s is None else round(duration_s, 3)
 
 

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from bgjob.api import (
+    EventPage,
+    Executed,
     Found,
-    Happenings,
     Interaction,
+    JobStatus,
     Kill,
     KillWord,
-    Look,
     Match,
     Mode,
     Output,
     Page,
-    Ran,
     Waited,
 )
 from bgjob.api.results import InputWord
@@ -101,7 +101,7 @@ class Started:
     hint: Text = None
 
     @classmethod
-    def of(cls, ran: Ran) -> "Started":
+    def of(cls, ran: Executed) -> "Started":
         state, waited = ran.job.state, ran.waited
         return cls(
             job_id=ran.job.id,
@@ -114,7 +114,7 @@ class Started:
             limit=limit_word(state),
             exit_code=exit_code(state),
             signal=signal_of(state),
-            hint=waited.look.hint if waited else None,
+            hint=waited.status.hint if waited else None,
             **(printed_fields(waited.output) if waited else {}),
         )
 
@@ -150,37 +150,37 @@ class Status:
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
-    def of(cls, look: Look) -> "Status":
-        job, state = look.job, look.job.state
+    def of(cls, status: JobStatus) -> "Status":
+        job, state = status.job, status.job.state
         return cls(
             status=status_word(state),
             started=started(job),
             cwd=job.spec.cwd,
-            output_bytes=look.output_bytes,
-            descendants=look.descendants,
-            phase=phase_of(state, look.history),
-            position=look.place.position if look.place else None,
-            priority=look.place.priority if look.place else None,
+            output_bytes=status.output_bytes,
+            descendants=status.descendants,
+            phase=phase_of(state, status.history),
+            position=status.place.position if status.place else None,
+            priority=status.place.priority if status.place else None,
             exit_code=exit_code(state),
             cause=cause_word(state),
             signal=signal_of(state),
-            reason=look.place.reason if look.place else reason(state),
+            reason=status.place.reason if status.place else reason(state),
             limit=limit_word(state),
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=timestamp(state.ended_at) if isinstance(state, Ended) else None,
-            duration_s=duration_s_of(look),
+            duration_s=duration_s_of(status),
             # of a running job only: later the number may be somebody else's
             pid=state.run.pid if isinstance(state, Running) and state.run else None,
             name=job.spec.name,
-            waits_for_input=look.waits_for_input,
-            prompt=look.prompt,
-            idle_s=None if look.idle_s is None else round(look.idle_s, 1),
-            hint=look.hint,
-            restarts=look.history.restarts if look.history else None,
-            runs=runs_of(look.history) if look.history else None,
-            limits=dict(look.limits) if look.limits else None,
-            limited_by=dict(look.limited_by) if look.limited_by else None,
-            activity=asdict(look.activity) if look.activity else None,
+            waits_for_input=status.waits_for_input,
+            prompt=status.prompt,
+            idle_s=None if status.idle_s is None else round(status.idle_s, 1),
+            hint=status.hint,
+            restarts=status.history.restarts if status.history else None,
+            runs=runs_of(status.history) if status.history else None,
+            limits=dict(status.limits) if status.limits else None,
+            limited_by=dict(status.limited_by) if status.limited_by else None,
+            activity=asdict(status.activity) if status.activity else None,
         )
 
 
@@ -253,18 +253,18 @@ class WaitedFor(Printed):
 
     @classmethod
     def of_one(cls, waited: Waited) -> "WaitedFor":
-        look, met = waited.look, waited.met
+        status, met = waited.status, waited.met
         return cls(
-            job_id=look.job.id,
-            status=status_word(look.job.state),
+            job_id=status.job.id,
+            status=status_word(status.job.state),
             condition=met.condition if met else None,
             match=met.detail if met else None,
-            exit_code=exit_code(look.job.state),
-            cause=cause_word(look.job.state),
-            limit=limit_word(look.job.state),
-            signal=signal_of(look.job.state),
-            prompt=look.prompt,
-            hint=look.hint,
+            exit_code=exit_code(status.job.state),
+            cause=cause_word(status.job.state),
+            limit=limit_word(status.job.state),
+            signal=signal_of(status.job.state),
+            prompt=status.prompt,
+            hint=status.hint,
             **printed_fields(waited.output),
         )
 
@@ -328,7 +328,7 @@ class Told:
     gone_bytes: Count = None
 
     @classmethod
-    def of(cls, found: Happenings) -> "Told":
+    def of(cls, found: EventPage) -> "Told":
         return cls(
             list(map(event_fields, found.events)),
             found.cursor,

@@ -144,7 +144,7 @@ def get_job_status(
     exit code 0; failed = other exit code, never started, or lost (nobody saw its end); killed = by a signal,
     timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again, list_jobs for a
     forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id: 'Job <id> not found'."""
-    return Status.of(jobs.look(job_id, detail=detail))
+    return Status.of(jobs.status(job_id, detail=detail))
 
 
 @TOOLS.tool(READS)
