@@ -129,7 +129,6 @@ class Supervisor:
         """Go on with a job that another shim has started, as far as it had come."""
         self.started = started
         self._phase = Running(pid) if outcome is None else Over(pid, outcome)
-        self._upkeep.resume()
         if outcome is None:
             self._reserve_outcome()
             self._watch_child(pid)
@@ -145,7 +144,6 @@ class Supervisor:
         """Go on with a job that is between two runs."""
         self.started = started
         self._phase = self._rerun.resume_pause(last_pid, until)
-        self._upkeep.resume()
         self._reserve_outcome()
         if stopping:
             self._resume_stop(*stopping)

@@ -42,7 +42,7 @@ class Upkeep:
         self._socket_id = _socket_id()
         self._job_id = job_id
         self._group = group_of(job_id)
-        self._may_group = self._is_grouped = False
+        self._may_group = False
 
     def begin(self, *, may_group: bool) -> None:
         """`may_group`: the job's limits have made no control group."""
@@ -50,12 +50,9 @@ class Upkeep:
         self.gather_soon()
         self._loop.call_later(LOOK_EVERY_S, self._look)
 
-    def resume(self) -> None:
-        """The shim before us has made the group, and in the same place: we were forked from one process."""
-        self._is_grouped = True
-
     def close(self) -> None:
-        if self._is_grouped and self._may_group:
+        """Also a group of an earlier run, that a killed shim made: it has the same name."""
+        if self._may_group:
             cgroup.remove_left([self._group], self._job_id)
 
     # -- whose processes these are ------------------------------------------------------------------
@@ -68,7 +65,6 @@ class Upkeep:
     def _gather(self) -> None:
         """All processes of the job. Those that they start later are in the group from the beginning."""
         if self._group and self._record(self._group):
-            self._is_grouped = True
             cgroup.gather(self._group, lambda: processes.descendants(os.getpid()))
 
     def _record(self, group: str) -> bool:
