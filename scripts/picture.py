@@ -1,7 +1,8 @@
 """Records the tour of scripts/run and draws it as an SVG. See scripts/picture.
 
-The terminal emulator is bgjob's own. What differs from run to run (ids, process numbers, ages) is replaced, and lines
-appear at a pace of their own: the same tour gives the same file. Without animation all lines are shown.
+The terminal emulator is bgjob's own. What differs from run to run (ids, process numbers, ages) is replaced,
+and lines appear at a pace of their own: the same tour gives the same file. Without animation all lines are
+shown.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from xml.sax.saxutils import escape
 
 from bgjob.terminal.screen import render
 
+NAMESPACE = "http://www.w3.org/2000/svg"
 ROWS, COLUMNS = 60, 100
 FIRST, LAST = "An MCP server", "Connect your client"
 CELL, LINE, MARGIN, BAR, FONT = 7.6, 18, 18, 34, 12.6
@@ -63,7 +65,9 @@ def record() -> bytes:
     """All that the tour writes to its terminal."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
-    with subprocess.Popen(["scripts/run"], stdin=theirs, stdout=theirs, stderr=theirs):
+    # these would count more than the size of the terminal
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(["scripts/run"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment):
         os.close(theirs)
         return b"".join(iter(lambda: _read(ours), b""))
 
@@ -97,7 +101,7 @@ def svg(lines: list[str]) -> str:
     texts = [_text(number, line, kinds[number]) for number, line in enumerate(lines) if line]
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img">',
+            f'<svg xmlns="{NAMESPACE}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img">',
             "<title>A job outlives kill -9 of the MCP server that started it</title>",
             f"<style>{STYLE}{timing}{''.join(rules)}</style>",
             f'<rect width="{width:g}" height="{height:g}" rx="8" fill="#0d1117" stroke="#30363d"/>',
