@@ -34,19 +34,20 @@ ABOUT = {
     "load": (LOAD, "Measure bgjob under load, or (start, idle) against another checkout of it."),
 }
 MORE = """\
-Servers are real MCP servers on stdio. What is compared takes turns in one run. Prints medians, p95, ratios, and
-whether goals are reached. Linux only. Exit status: 0 when every goal is reached, 1 when one is missed or a measure
-failed, 3 when there were too few samples to judge."""
+Servers are real MCP servers on stdio. What is compared takes turns in one run. Prints medians, p95, ratios,
+and whether goals are reached. Linux only. Exit status: 0 when every goal is reached, 1 when one is missed or
+a measure failed, 3 when there were too few samples to judge."""
 
 
 def main() -> int:
-    measures, about = ABOUT[sys.argv.pop(1)]
+    command = sys.argv.pop(1)
+    measures, about = ABOUT[command]
     by_name = {measure.__name__: measure for measure in measures}
-    arguments = _parser(about, by_name).parse_args()
+    arguments = _parser(f"bench/{command}", about, by_name).parse_args()
     _prepare()
     machine, total = _machine(), Result()
     try:
-        sides, facts = _sides(arguments, is_run=measures is RUN)
+        sides, facts = _sides(arguments, is_run=command == "run")
         with tempfile.TemporaryDirectory(prefix="bgjob-bench-") as root:
             lab = Lab(Path(root), sides, quick=arguments.quick, minutes=arguments.minutes)
             for name in arguments.names or by_name:
@@ -62,10 +63,10 @@ def main() -> int:
     return exit_status(total)
 
 
-def _parser(about: str, measures: Mapping[str, Measure]) -> argparse.ArgumentParser:
+def _parser(command: str, about: str, measures: Mapping[str, Measure]) -> argparse.ArgumentParser:
     names = "\n".join(f"  {name:18} {measure.__doc__}" for name, measure in measures.items())
     parser = argparse.ArgumentParser(
-        prog="bench/run or bench/load",
+        prog=command,
         description=f"{about}\n{MORE}\n\n{names}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

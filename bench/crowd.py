@@ -45,7 +45,7 @@ def crowd(lab: Lab) -> Result:
 
 
 class Probe(Agent):
-    """Asks the same in the same rhythm, whatever the others do: what it measures differs only by them."""
+    """Asks the same in the same rhythm, idle or under load: what it measures differs only by the load."""
 
     def ask(self) -> None:
         for job_id, word in zip(self.known, ["running", "ended"], strict=True):
@@ -175,8 +175,8 @@ class Crowd:
         rows = [Row(name, "ms", load[name], idle[name], "idle", goals.get(name)) for name in names]
         calls = sum(map(len, load.values())) / self.rounds / self.seconds
         self.found.notes.append(
-            f"{self.clients} clients, {self.jobs} running jobs, {self.ended} ended ones; {self.rounds} rounds of "
-            f"{self.seconds:g} s idle and as much load; {calls:.0f} calls/s under load"
+            f"{self.clients} clients, {self.jobs} running jobs, {self.ended} ended ones; "
+            f"{self.rounds} rounds of {self.seconds:g} s idle and as much load; {calls:.0f} calls/s under load"
         )
         self.found.expect("calls that failed or answered wrongly", len(self.errors), 0)
         self.found.failures.extend(sorted(set(self.errors))[:10])

@@ -19,9 +19,10 @@ PYTHON_NAMES = ["python3.13", "python3.12", "python3.14", "python3.15", "python3
 VERSION = "import sys, venv; print('.'.join(map(str, sys.version_info[:3])))"
 PACKAGES = """
 import importlib.metadata as metadata
-names = {one.metadata["Name"]: one.version for one in metadata.distributions()}
-known = [f"{name} {names[name]}" for name in ["mcp-background-job", "bgjob", "fastmcp", "mcp"] if name in names]
-print(*known, f"{len(names) - 1} packages", sep="; ")
+NAMES = ("mcp-background-job", "bgjob", "fastmcp", "mcp")
+found = {one.metadata["Name"]: one.version for one in metadata.distributions()}
+shown = [f"{name} {found[name]}" for name in NAMES if name in found]
+print(*shown, f"{len(found) - 1} packages", sep="; ")
 """
 
 

@@ -12,10 +12,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.faces.raw_client import RawClient
-
 from bench import processes
 from bench.report import Goal, Row, Samples
+from tests.support.raw_client import RawClient
 
 OURS, REFERENCE = "ours", "reference"
 JOB_ENDS_WITHIN_S = 120.0
@@ -64,9 +63,8 @@ class Server(RawClient):
             raise self.gone() from error
 
     def gone(self) -> BenchError:
-        return BenchError(
-            f"{self.name}: the server ended while we talked to it. Its stderr ends: {self.stderr.strip()[-1000:]}"
-        )
+        said = self.stderr.strip()[-1000:]
+        return BenchError(f"{self.name}: the server ended while we talked to it. Its stderr ends: {said}")
 
     def end(self) -> None:
         """As a client does: close its stdin, then lose patience. Its jobs go on."""

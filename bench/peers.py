@@ -27,7 +27,7 @@ SEARCHES = [
 
 
 def queue(lab: Lab) -> Result:
-    """1,000 `true` through 8 slots until the last exit code is there, against task-spooler (Debian's `tsp`)"""
+    """1,000 `true` through 8 slots until the last exit code is there, against task-spooler"""
     if not shutil.which("tsp"):
         return Result(notes=["queue: not measured, `tsp` is not installed (Debian: task-spooler)."])
     jobs = lab.rounds(1000, 50)

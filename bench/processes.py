@@ -41,7 +41,7 @@ class Process:
 
     @property
     def is_bgjob(self) -> bool:
-        """One of bgjob's own processes beside jobs, of whatever kind."""
+        """One of bgjob's own processes beside jobs: zygote, guard, shim, watcher …"""
         return self.name.startswith("bgjob-")
 
     def argv(self) -> list[str]:

@@ -130,7 +130,7 @@ class Soak:
         return dict(zip(TOLERANCES, counted, strict=True))
 
     def _surplus(self) -> int:
-        """What a clean-up leaves beyond its limit; the resident runs, and the job that cleans comes after it."""
+        """Jobs that a clean-up leaves beyond its limit, but for the resident and the job that cleans."""
 
         def surplus() -> int:
             return len(list((self.store / "jobs").iterdir())) - 2 - KEEP_JOBS
