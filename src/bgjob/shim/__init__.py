@@ -12,6 +12,7 @@ They use the standard library only: they are forked from a zygote, or started fr
     phase            what a job is at: running, pausing between two runs, or over
     cause            why a run ended
     rerun            the pause after a run, and the start of the next
+    outcome          how the job ended, on disk
     restarts         whether and when a job runs again, and what is known of its runs
     child            the process that is the job
     limited_child    the same, with limits set before it is exec'd

@@ -1,7 +1,7 @@
-"""The dispatcher: a process that starts queued jobs as soon as they may start, and lives while jobs are queued.
+"""The dispatcher: a process that starts queued jobs as soon as they may start, and lives while there are any.
 
 All that it knows is on disk: it may be killed at any moment. Its keeper, a process above it, then starts
-another. When both are killed, the next shim that ends starts them again, or a server that looks at a queued job.
+another. When both are killed, the next shim that ends starts them again, or a server that sees a queued job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The descriptors that a shim holds for its job, and their handoff: the guard gets them before they are used."""
+"""The descriptors that a shim holds for its job, and how the guard gets them too, before they are used."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _start_dispatcher() -> None:
 
 
 def take_over(directory: str, received: HandoffReceiver, umask: int) -> None:
-    """In the guard. All of the job is on disk, was received, or is our child: the shim's children became ours."""
+    """In the guard. All of the job is on disk, was received, or is our child, as the shim's children are now."""
     try:
         _enter(directory)
         spec = _retrying(launch_file.spec_on_disk)

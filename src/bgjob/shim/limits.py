@@ -107,7 +107,7 @@ class Limits:
         self._groups = kept
 
     def _rlimits(self) -> list[tuple[str, int, int]]:
-        """CPU time is counted for each process, and may pass the limit a little: mostly the shim is earlier."""
+        """CPU time is counted for each process, and a bit above the limit: mostly the shim is earlier."""
         asked = []
         if (files := self._most.get(OPEN_FILES)) is not None:
             asked.append(("RLIMIT_NOFILE", int(files), int(files)))

@@ -23,11 +23,11 @@ MOST_DOUBLINGS = 30
 
 class Restarts:
     def __init__(self, spec: Record) -> None:
-        terms = spec.get("restart") or {}
+        options = spec.get("restart") or {}
         self._policy, self._most, self._backoff_s = (
-            terms.get("policy"),
-            terms.get("max", 0),
-            terms.get("backoff_s", 1.0),
+            options.get("policy"),
+            options.get("max", 0),
+            options.get("backoff_s", 1.0),
         )
         known = (jobdir.read_record(jobdir.RUNS) or {}) if self._policy else {}
         self._runs: list[Record] = known.get("runs", [])

@@ -23,12 +23,12 @@ import time
 
 from bgjob.home import jobdir, queue_dir
 from bgjob.home.layout import HOME
-from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.home.log_writer import LogWriter
 from bgjob.shim import child, events
 from bgjob.shim.cause import KILLED, TIMED_OUT, Cause
 from bgjob.shim.control_server import ControlServer
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
+from bgjob.shim.outcome import outcome_of, reserve_outcome, seal_outcome, write_outcome
 from bgjob.shim.phase import Over, Pausing, Running
 from bgjob.shim.pump import Pump
 from bgjob.shim.requests import Requests
@@ -130,7 +130,7 @@ class Supervisor:
         self.started = started
         self._phase = Running(pid) if outcome is None else Over(pid, outcome)
         if outcome is None:
-            self._reserve_outcome()
+            reserve_outcome()
             self._watch_child(pid)
         self._pump.drain()  # no event tells of what is between terminal and log
         if stopping:
@@ -144,7 +144,7 @@ class Supervisor:
         """Go on with a job that is between two runs."""
         self.started = started
         self._phase = self._rerun.resume_pause(last_pid, until)
-        self._reserve_outcome()
+        reserve_outcome()
         if stopping:
             self._resume_stop(*stopping)
         else:
@@ -160,12 +160,6 @@ class Supervisor:
             jobdir.write_whole(jobdir.RUN, run)
         except OSError:
             self._loop.call_later(RETRY_S, lambda: self.record_run(run))
-
-    def _reserve_outcome(self) -> None:
-        try:
-            jobdir.reserve_record(jobdir.OUTCOME)
-        except OSError:
-            pass  # the disk is full already: it will be tried again when there is an outcome
 
     def _watch_child(self, pid: int) -> None:
         """SIGCHLD tells of its end too, but its byte in our pipe takes memory, and may get lost."""
@@ -310,35 +304,16 @@ class Supervisor:
 
     def _write_outcome(self, dead: Exit, cause: Cause) -> bool:
         self._pump.drain()
-        outcome = self._outcome(dead, cause)
-        try:
-            jobdir.write_record(jobdir.OUTCOME, outcome)
-        except FileNotFoundError:
-            pass  # the job's directory was removed: no client will ask how it ended
-        except OSError:
+        duration_s = time.monotonic() - self.started
+        outcome = outcome_of(dead, cause, duration_s, self._log, self._limits)
+        if not write_outcome(outcome):
             return False
         self._phase = Over(self._phase.pid, outcome, self._phase.stopping)
         self._announce(outcome)
         return True
 
-    def _outcome(self, dead: Exit, cause: Cause) -> Record:
-        outcome = {
-            "format": jobdir.FORMAT_VERSION,
-            "cause": cause.kind,
-            "exit_code": dead.exit_code,
-            "signal": dead.signal,
-            "ended_at": time.time(),
-            "duration_s": time.monotonic() - self.started,
-            "output_bytes": self._log.end,
-            "stdout_bytes": self._log.before[STDOUT],
-            "stderr_bytes": self._log.before[STDERR],
-        }
-        if cause.limit and self._limits:
-            outcome |= {"limit": cause.limit, "peak_memory_bytes": self._limits.peak_memory_bytes()}
-        return outcome
-
     def _announce(self, outcome: Record) -> None:
-        """Visible first, durable right after: the seal tells a reader after a power cut that it was."""
+        """Visible first, durable right after."""
         for slot in self._held.inherited.slots:
             fcntl.flock(slot, fcntl.LOCK_UN)
         queue_dir.wake(HOME)
@@ -346,7 +321,4 @@ class Supervisor:
         events.tell_ended(self._spec, outcome)  # before the waiters: they may look for it
         self._waiters.on_end()
         self._stdin.end_all("the job has ended")
-        try:
-            jobdir.seal_outcome()
-        except OSError:
-            pass  # the machine's trouble, and not the job's
+        seal_outcome()
