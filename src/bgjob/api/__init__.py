@@ -1,4 +1,29 @@
-"""The verbs that every face uses: functions on a Context, one file each, and `Jobs`, which has them as methods."""
+"""The verbs that every face uses: functions on a Context, and `Jobs`, which has them as methods.
+
+The faces import this folder; it imports everything below but the shim.
+
+    context     what every verb is given: store, settings, environment, spawner
+    snapshot    a job and its log, as they were at one moment
+    execute     run a command: start it or find it running, and wait for it
+    spec        what a caller asks for, checked, as the spec of a job
+    start       start a job, now or in its turn
+    find        the job that is meant by an id, a name or the beginning of one
+    status      how a job stands; a page of jobs
+    processes   the processes of a job, its shim and its guard
+    activity    what processes do: CPU, memory, ports
+    idle        how long a job has run and been silent
+    hints       what a failed job's last output tells
+    output      what a job printed: all, the last lines, the screen, as it comes
+    search      lines that match, in one job or all
+    wait        wait until conditions come true
+    conditions  what a wait is for, and whether it has come true
+    interact    type into a job
+    kill        end a job
+    queue       places in the queue: tell, move, cancel
+    events      what happened to jobs since a cursor
+    news        the line about jobs that ended since a client last looked
+    results     what the verbs answer
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a job is doing, from what /proc tells the user it belongs to. What the kernel does not tell is None."""
+"""What a job is doing, as /proc tells its owner. What the kernel does not tell is None."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from bgjob.system.processes import LINUX, TICKS_PER_S, link_target, pss_bytes, r
 MemoryKind = Literal["pss", "rss"]
 
 COMMAND_LENGTH = 120
-# the kernel walks every page for it, 10 to 20 ms a gigabyte: above, RSS has to do
+# for PSS the kernel walks every page, 10 to 20 ms a gigabyte: above this, RSS has to do
 PSS_UP_TO_BYTES = 512 << 20
 TCP_LISTEN = 10
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
@@ -57,7 +57,7 @@ class Activity:
     memory_kind: MemoryKind | None
     """pss: pages that are shared count by share. rss: they count in every process, so the sum is too high."""
     read_bytes: int | None
-    """Through read() and its like (rchar): from files, pipes and terminals, cached or not; not from sockets' recv()."""
+    """Through read() and its like (rchar): files, pipes, terminals, cached or not; not by recv() of sockets."""
     written_bytes: int | None
     """Through write() and its like (wchar)."""
     tree: list[Process] | None
@@ -66,7 +66,7 @@ class Activity:
 
 
 def activity(pids: Sequence[int]) -> Activity:
-    """Of those that still exist when we look."""
+    """Of those processes that still exist."""
     if not LINUX:
         return Activity(len(pids), None, None, None, None, None, None, None)
     records = [record for record in map(_Stat.of, pids) if record]
@@ -137,12 +137,12 @@ def _memory(records: Sequence[_Stat]) -> tuple[int | None, MemoryKind | None]:
 
 def _pss_bytes(record: _Stat) -> int | None:
     if not record.rss_bytes:
-        return 0  # dead: it has no memory to be asked about
+        return 0  # a dead process has no memory
     return pss_bytes(record.pid)
 
 
 def _transferred(pids: Sequence[int]) -> tuple[int | None, int | None]:
-    """None as soon as one of them does not tell: a sum without it would look like an answer."""
+    """None if one of the processes does not tell: a sum without it would look like an answer."""
     read = written = 0
     for pid in pids:
         counts = dict(line.split(b": ") for line in (read_if_there(f"/proc/{pid}/io") or b"").splitlines())
@@ -163,7 +163,7 @@ def _exists(pid: int) -> bool:
 def listening_ports(pids: Sequence[int]) -> list[Listening] | None:
     """The TCP ports on which these processes take connections.
 
-    None: none is known, and at least one of the processes does not let us look (another user's, as with sudo).
+    None: none is known, and we may not look at one of the processes (another user's, as with sudo).
     """
     if not LINUX:
         return None

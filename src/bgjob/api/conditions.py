@@ -104,7 +104,7 @@ class Awaited:
         return Met("silence") if self._silent_s(log) >= self._conditions.silence_s else None
 
     def _silent_s(self, log: LogReader) -> float:
-        """By the monotonic clock, from what we saw; the wall clock tells only of the time before our first look."""
+        """By the monotonic clock, since our first look; by the wall clock only for the time before that."""
         now, end = time.monotonic(), max(log.end, self._log_end_told)
         if end != self._seen:
             unseen_s = now - self._looked_at

@@ -19,7 +19,7 @@ BURST_S = 0.03
 
 
 class Burst:
-    """Notices submissions that follow each other closely: then the dispatcher starts jobs while we take the next."""
+    """Submissions that follow each other closely: the dispatcher starts some while we take the next."""
 
     def __init__(self) -> None:
         self._last_at = -math.inf
@@ -71,7 +71,7 @@ def ensure_watcher(context: Context) -> None:
 
 
 def clean_up(context: Context) -> None:
-    """Housekeeping that every start does for all jobs: retention, and a running watcher. Readers delete nothing."""
+    """Housekeeping of every start, for all jobs: retention, a running watcher. Readers delete nothing."""
     settings = context.settings
     retention.clean(context.store, settings.keep_jobs, settings.keep_days, settings.cleanup_interval_s)
     ensure_watcher(context)

@@ -42,7 +42,7 @@ def job_events(
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
 ) -> EventPage:
-    """All events after a cursor, oldest first, as many as fit; without one the newest. Waits if there are none."""
+    """Events after a cursor, oldest first, as many as fit; without one the newest. If none, it waits."""
     settings, place = context.settings, _parsed(since)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)

@@ -24,8 +24,8 @@ def find_job(context: Context, word: str) -> Job:
 def find_typed(context: Context, word: str, *, steered: type[Running] | None = None) -> Job:
     """Also by how its id or its name begins: for people, who do not type UUIDs. A name may look like either.
 
-    steered: the caller is about to do to the job what cannot be undone, and needs one in this state. Then a name means
-    the one job that is in it; a beginning of an id must not be short, and one of a name must end in an ellipsis.
+    steered: the caller is about to do what cannot be undone, to a job in this state. Then a name means the
+    one job that is in it; a beginning of an id must not be short, and one of a name must end in an ellipsis.
     """
     by_id = [job_id for _, job_id in context.store.ids() if word and job_id.startswith(word)]
     named = None if by_id and len(word) >= UNMISTAKABLE_CHARACTERS else _named(context, word, steered)

@@ -1,4 +1,4 @@
-"""What a job's last words tell us that we can add something to."""
+"""What the last output of a failed job tells, if it is something to which we can add a fact."""
 
 import re
 
@@ -11,7 +11,7 @@ _PORT = re.compile(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
 
 
 def port_in_use(last_words: str) -> int | None:
-    """The port a server could not have, if that is what it complains of."""
+    """The port that a server could not have, if the text complains of that."""
     for line in reversed(last_words.splitlines()):
         if _IN_USE.search(line):
             ports = [int(text) for text in _PORT.findall(line) if int(text) <= 65535]

@@ -9,7 +9,7 @@ TICKS_APART_S = 1.0  # the kernel stamps files and processes a tick late, and a 
 
 
 def ran_s(job: Job) -> float | None:
-    """How long it has run until now; None in the instant before it does."""
+    """How long the job has run until now; None in the instant before it is exec'd."""
     if job.run is None:
         return None
     known_s = _ran_s(job.run.pid)
@@ -17,7 +17,7 @@ def ran_s(job: Job) -> float | None:
 
 
 def idle_s(job: Job, written_at: float) -> float:
-    """Since it printed, or else since it began; `written_at` is 0 if it has not printed."""
+    """Since the job printed, or else since it began; `written_at` is 0 if it has printed nothing."""
     began = job.run.started_at if job.run else job.spec.created_at
     now, ran_s = time.time(), _ran_s(job.run.pid) if job.run else None
     by_clock_s = now - (written_at or began)
@@ -27,9 +27,10 @@ def idle_s(job: Job, written_at: float) -> float:
 
 
 def likely_idle_s(by_clock_s: float, *, clock_set_by_s: float, ran_s: float) -> float:
-    """If the clock was set while it ran, then before its last byte or after: which one fits into the job's life?
+    """If the clock was set while the job ran: was that before its last byte, or after?
 
-    The shorter one if both do, none at all if neither does: a wait for silence must not end early.
+    Of the two possible times, the one that fits into the life of the job; the shorter if both do, zero if
+    neither does: a wait for silence must not end early.
     """
     possible = (by_clock_s, by_clock_s - clock_set_by_s)
     likely = [idle for idle in possible if -TICKS_APART_S <= idle <= ran_s + TICKS_APART_S]
@@ -37,6 +38,6 @@ def likely_idle_s(by_clock_s: float, *, clock_set_by_s: float, ran_s: float) -> 
 
 
 def _ran_s(pid: int) -> float | None:
-    """By the kernel's own clock, which nobody sets; None where it does not tell."""
+    """By the kernel's clock since boot, which cannot be set; None where the kernel does not tell."""
     start_ticks = processes.stat_of(pid)[processes.START_TICKS]
     return max(0.0, processes.age_s(start_ticks)) if start_ticks else None

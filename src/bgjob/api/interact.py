@@ -25,7 +25,7 @@ QUIET_S = 0.003
 # or, where it does not wait for input or that is not known, when it has printed nothing more for so long
 SETTLE_S = 0.1
 CURSOR_MODE_BYTES = 1 << 18
-UNREACHED = "nobody answers at its socket, and nothing was typed; kill_job can end it all the same"
+UNREACHED = "its shim does not answer, and nothing was typed; kill_job can end it all the same"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
     "Look at the output before you type it again"
@@ -133,7 +133,7 @@ def _line(context: Context, job_id: str) -> ShimConnection:
 
 
 def _wait_for_answer(shim: ShimConnection, offset: int, patience_s: float) -> dict[str, Any] | None:
-    """Until the job has printed something and waits for more, or has gone quiet, or ended; or the time is up."""
+    """Until the job has printed and waits for more, or has gone quiet, or ended; or the time is up."""
     if patience_s <= 0:
         return None
     try:

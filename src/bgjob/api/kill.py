@@ -76,7 +76,9 @@ def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
     deadline = time.monotonic() + SHIM_PATIENCE_S
     while (done := _try_kill(context, job_id, number, grace_s, was_running)) is None:
         if time.monotonic() > deadline:
-            raise NotSteerable(job_id, "whoever is about to start it does not come to it")
+            raise NotSteerable(
+                job_id, "the dispatcher took it from the queue, and neither starts it nor puts it back"
+            )
         time.sleep(LOOK_AGAIN_S)
     return done
 
@@ -108,7 +110,7 @@ def _done(is_ours: bool, processes: int, job: Job) -> Kill:
 
 
 def _ask_to_kill(context: Context, job_id: str, number: int, grace_s: float) -> dict[str, Any] | None:
-    """None: there is no shim any more, or none that answers. If the shim dies meanwhile, its guard is asked."""
+    """None: there is no shim, or none that answers. If the shim dies meanwhile, its guard is asked."""
     store, began = context.store, time.monotonic()
     deadline, last = began + CONNECT_PATIENCE_S, began + grace_s + KILL_PATIENCE_S
     waking = Waking(lambda: supervisors_of(context, job_id))
@@ -141,7 +143,7 @@ def _answer(
 
 
 def settled(context: Context, job_id: str) -> Job:
-    """The job, once its lock is free: a dying shim closes its socket before it, or its guard writes down the end."""
+    """The job, once its lock is free: a dying shim closes its socket before its guard has written the end."""
     deadline = time.monotonic() + SETTLED_S
     while context.store.has_shim(job_id) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)

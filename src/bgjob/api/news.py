@@ -1,4 +1,4 @@
-"""What ended behind a client's back: one line, once for each job, and almost free when there is nothing to tell."""
+"""One line about jobs that ended since a client last looked: once for each, nearly free if there is none."""
 
 import contextlib
 import os
@@ -17,23 +17,25 @@ ROUNDED_S = 0.01
 
 
 class News:
-    """Since it was made."""
+    """For one client, from the moment in which this object was made."""
 
     def __init__(self, events: str) -> None:
         self._events, self._began_s = events, queue_dir.now_s()
         self._place, self._size = Cursor(0, 0), 0
         self._told: dict[str, None] = {}
         self._mutex = threading.Lock()
-        with contextlib.suppress(OSError):  # not to be read now: then from its beginning, when it can be
+        with contextlib.suppress(
+            OSError
+        ):  # events that cannot be read now are read from the first one, later
             self._place = event_log.end(events)
             self._size = self._place.byte
 
     def line(self, told: Collection[str]) -> str | None:
-        """About all jobs that ended, but those that the client knows of and these, of which it is being told."""
+        """About all jobs that ended, without those that the client knows of or is being `told` of."""
         with self._mutex:
             self._remember(told)
             ended: dict[str, Event] = {}
-            with contextlib.suppress(OSError):  # whoever asks for the events is told that they cannot be read
+            with contextlib.suppress(OSError):  # job_events says that they cannot be read
                 ended = {} if self._is_quiet() else self._ended()
             self._remember(ended)
         return _line(ended) if ended else None
@@ -47,7 +49,7 @@ class News:
         return before == self._size < event_log.SEGMENT_BYTES
 
     def _ended(self) -> dict[str, Event]:
-        """Without what had ended before and is only told now: jobs that nobody looked after."""
+        """Without jobs that had ended before, and whose end is only now told: their shim was killed."""
         ended: dict[str, Event] = {}
         began_at = time.time() - (queue_dir.now_s() - self._began_s) - ROUNDED_S
         segment = self._place.segment

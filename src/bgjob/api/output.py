@@ -23,7 +23,7 @@ STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
 FOLLOW_BYTES = 1 << 20
 FOLLOW_PATIENCE_S = 3600.0
 NO_SHIM_S = 0.02
-"""How long to sleep before the next look at a job without a shim: queued, about to start, or about to be over."""
+"""How long to sleep before the next look at a job without a shim: queued, starting, or just over."""
 BYTES_PER_TOKEN = 4
 
 

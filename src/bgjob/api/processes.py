@@ -22,7 +22,7 @@ def processes_of(context: Context, job: Job) -> Sequence[int]:
     if job.run is None or not (isinstance(job.state, Running) or context.store.has_shim(job.id)):
         return []
     shim = job.run.shim_pid
-    # the record may be wrong: of a guard that took over on a full disk it says nothing, and the job can write to it
+    # the record may be wrong: a guard that took over on a full disk is not in it, and the job can write to it
     is_known = not processes.LINUX or processes.name_of(shim) == processes.SHIM
     tree = processes.alive(processes.descendants(shim)) if is_known else []
     return tree or sweep.members(job.id, first_process(job))
@@ -45,7 +45,7 @@ def supervisors_of(context: Context, job_id: str) -> Supervisors:
 def waits_for_input(
     context: Context, job: Job, pids: Sequence[int] | None = None, deadline: float | None = None
 ) -> InputWord | None:
-    """By our own look where the kernel allows it; else by that of the shim, which is an ancestor of the job."""
+    """As far as the kernel lets us look; else the shim is asked, which is an ancestor of the job."""
     if not isinstance(job.state, Running) or job.run is None:
         return None
     pids = processes_of(context, job) if pids is None else pids
@@ -66,7 +66,7 @@ def _ask_shim(context: Context, job_id: str, patience_s: float) -> InputWord:
 
 
 def flush_output(context: Context, job_id: str) -> None:
-    """Returns when all that the job has printed until now is in its log: the shim reads the pipes before it answers."""
+    """Returns when all that the job has printed is in its log: the shim reads the pipes before it answers."""
     with (
         contextlib.suppress(NoShim, TimeoutError),
         ShimConnection(context.store.control_path(job_id)) as shim,

@@ -20,8 +20,7 @@ def place_of(context: Context, job: Job) -> Place | None:
 def places_of(context: Context, jobs: Sequence[Job]) -> Mapping[str, Place]:
     """By id, of those that are queued.
 
-    A job that has just started may still count among those before another: asking after each of thousands would take
-    longer.
+    A job that has just started may still be counted: to look at each of thousands would take too long.
     """
     queued = [job for job in jobs if isinstance(job.state, Queued)]
     if not queued:

@@ -29,7 +29,7 @@ class Output:
     cursor: str
     """Pass as `since` to get only what is printed after this answer."""
     stdout_left_out_bytes: int = 0
-    """Bytes this answer leaves out but the log still has; the text says where, and the cursor to read them."""
+    """Bytes that this answer leaves out; the log has them. The text says where, and with which cursor."""
     stderr_left_out_bytes: int = 0
     stdout_dropped_bytes: int = 0
     """Bytes the log no longer has (output limit, full disk); the text says where."""
@@ -59,12 +59,12 @@ class Kill:
 
 @dataclass(frozen=True)
 class Place:
-    """In the queue."""
+    """Of a job in the queue."""
 
     position: int
-    """1 is the next to start, as far as its conditions hold."""
+    """1 is the next to start, if its conditions hold."""
     reason: str
-    """What it waits for."""
+    """What the job waits for."""
     priority: int
 
 
@@ -74,9 +74,9 @@ class Page:
     next_cursor: str | None
     """None: this was the last page."""
     asking: frozenset[str] = frozenset()
-    """Ids of those that wait for input."""
+    """Ids of the jobs that wait for input."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """In the queue, of those that are in it."""
+    """By id, of the jobs in the queue."""
     command_characters: int | None = None
     """How much of each command to show; None: all of it."""
 
@@ -98,7 +98,7 @@ class JobStatus:
     descendants: int
     """Processes of the job that are alive now, its main process included while it runs."""
     waits_for_input: InputWord | None = None
-    """None: it has ended."""
+    """None: the job has ended."""
     prompt: str | None = None
     """The unfinished last line of a job that waits for input."""
     activity: Activity | None = None
@@ -107,25 +107,25 @@ class JobStatus:
     idle_s: float | None = None
     """How long a running job has printed nothing."""
     hint: str | None = None
-    """What may help, where we know something the job did not say."""
+    """What may help and the job did not say, such as which process holds its port."""
     place: Place | None = None
-    """None: it is not queued."""
+    """None: the job is not queued."""
     history: PastRuns | None = None
     """Of a job with a restart policy."""
     limits: Mapping[str, float | str] | None = None
-    """What it may use, as it was asked for; None: it has no limits."""
+    """What the job may use, as the caller gave it; None: it has no limits."""
     limited_by: Mapping[str, str] | None = None
-    """What sees to each of them: cgroup, rlimit, watched."""
+    """What enforces each limit: cgroup, rlimit, watched."""
 
 
 @dataclass(frozen=True)
 class Executed:
     job: Job
     reused: bool
-    """It ran before this call."""
+    """True: the job ran before this call."""
     waited: "Waited | None"
     place: Place | None = None
-    """None: it is not queued."""
+    """None: the job is not queued."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Match:
 
     job: Job
     cursor: str
-    """Reads the whole line."""
+    """Pass as `since` to read the whole line."""
     stream: Literal["stdout", "stderr"]
     at: float
     """Seconds since the epoch."""
@@ -147,10 +147,10 @@ class Match:
 class Found:
     matches: list[Match]
     count: int
-    """All there are, whether they are among `matches` or not."""
+    """Of all lines that match, also those that are not among `matches`."""
     searched_jobs: int
     complete: bool
-    """False: there was no time to look at everything."""
+    """False: the time was up before everything was searched."""
 
 
 @dataclass(frozen=True)
@@ -169,15 +169,15 @@ class JobEvent:
 class EventPage:
     events: list[JobEvent]
     cursor: str
-    """Behind the last of them: what has been read up to here."""
+    """Behind the last of these events."""
     more: bool = False
-    """There are more after the cursor now; they did not fit."""
+    """True: more events are there after the cursor; they did not fit."""
     left_out: int = 0
-    """Older ones that did not fit, where no cursor said from where on."""
+    """How many older events did not fit, where the caller gave no cursor."""
     earlier: str | None = None
-    """A cursor that reads those, oldest first."""
+    """A cursor that reads the older ones, oldest first."""
     gone_bytes: int = 0
-    """About how much of what came after the given cursor is no longer kept."""
+    """About how many bytes of events after the given cursor are no longer kept."""
 
 
 @dataclass(frozen=True)

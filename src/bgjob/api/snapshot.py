@@ -35,7 +35,7 @@ class Snapshot:
         self._log = None
 
     def read(self, read: Callable[[LogReader], Answer]) -> Answer:
-        """What `read` makes of the log. It is called again with a new look at the log if a segment was deleted."""
+        """What `read` makes of the log; called again, with the log as it is then, if a segment is gone."""
         with self.readable():
             for _ in range(READ_TRIES):
                 with contextlib.suppress(Rotated):

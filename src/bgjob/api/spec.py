@@ -29,7 +29,7 @@ JSON_MAX_BYTES = 12  # of one character
 
 
 class Asked(TypedDict, total=False):
-    """How a command is run: what `execute` takes beside it."""
+    """What a caller may ask for, beside the command."""
 
     cwd: str | None
     env: Mapping[str, str] | None
@@ -43,7 +43,7 @@ class Asked(TypedDict, total=False):
     after: Sequence[str] | None
     watch: Sequence[str] | None
     options: Mapping[str, object] | None
-    """See bgjob.core.options."""
+    """Limits, restarts and the place in the queue, by the names of bgjob.core.options."""
 
 
 def priority_of(asked: Asked) -> int | None:
@@ -182,7 +182,7 @@ def working_directory(base: str, path: str | None) -> str:
 def absolute(path: str) -> str:
     try:
         return os.path.abspath(path)
-    except FileNotFoundError:  # it is relative, and where we are has no name any more
+    except FileNotFoundError:  # the path is relative, and our working directory was deleted
         raise WorkingDirectoryGone(".") from None
 
 

@@ -170,7 +170,7 @@ def _found(
 
 
 def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:
-    """Ids of those that wait for input. For many shims that do not answer, a list waits as long as for one."""
+    """Ids of those that wait for input. A list waits for many silent shims as long as for one."""
     deadline = time.monotonic() + SHIM_PATIENCE_S
     return frozenset(job.id for job in jobs if waits_for_input(context, job, deadline=deadline) == "yes")
 

@@ -1,4 +1,4 @@
-"""One wait instead of polling: for one job or many, until a condition comes true. Sleeps on the shims' sockets."""
+"""One wait instead of polling: for one job or many, until a condition is true. Sleeps on shims' sockets."""
 
 import contextlib
 import selectors
@@ -22,7 +22,7 @@ Tell = Callable[[float, str], None]
 DEFAULT_WAIT_S = 45.0
 MOST_JOBS = 100
 POLL_EVERY_S = 0.1  # for what the kernel does not tell by itself: ports, a process that waits for input
-BREATHER_S = 0.01  # a job that prints without pause is looked at so often, not at each of its writes
+BREATHER_S = 0.01  # between two looks at a job that prints without pause
 TELL_EVERY_S = 1.0
 
 

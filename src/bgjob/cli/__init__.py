@@ -1,4 +1,13 @@
-"""The command line: parse, call the door, print. Starts fast: the MCP server is imported only to be run."""
+"""The command line: parse, call the api, print. It starts fast: the MCP server is imported only to be run.
+
+It parses and renders, and decides nothing. No other folder imports it.
+
+    parser   what can be typed after `bgjob`
+    table    a list of jobs that fits the terminal
+    outcome  how a job ended: in a word, in a sentence, as an exit code
+    words    errors in the words of the command line
+    streams  stdin, stdout and stderr of the command
+"""
 
 import argparse
 import gc
@@ -76,7 +85,7 @@ def _jobs() -> Jobs:
 
 
 def _run(options: argparse.Namespace) -> int:
-    streams.check_stdout()  # a job whose id nobody learns is better not started
+    streams.check_stdout()  # a job whose id cannot be printed is better not started
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
     jobs = _jobs()
     job = jobs.execute(
@@ -113,7 +122,7 @@ def _ps(options: argparse.Namespace) -> int:
 
 
 def _listed(jobs: Jobs, wanted: StatusWord | Literal["queued"] | None, limit: int) -> tuple[list[Job], bool]:
-    """To the door a job in the queue is one that runs; here the two are told apart."""
+    """To the api a queued job is one that runs; here the two are told apart."""
     found: list[Job] = []
     cursor = None
     while len(found) < limit:
@@ -188,7 +197,7 @@ def _priority(options: argparse.Namespace) -> int:
 
 
 def _mcp(_options: argparse.Namespace) -> int:
-    gc.disable()  # the imports make only objects that stay: a tenth of the start goes into looking for garbage
+    gc.disable()  # the imports make only objects that stay: looking for garbage takes a tenth of the start
     from bgjob.mcp.server import serve
 
     gc.freeze()

@@ -26,11 +26,11 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        super().error(one_line(message))  # it may repeat what was typed, and that may come from anywhere
+        super().error(one_line(message))  # the message may repeat an argument, which may come from anywhere
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if file is sys.stdout:
-            say(message.removesuffix("\n"))  # argparse itself would not tell if that is not possible
+            say(message.removesuffix("\n"))  # argparse itself ignores that it cannot print
         else:
             super()._print_message(message, file)
 

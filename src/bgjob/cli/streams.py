@@ -17,9 +17,9 @@ class CannotPrint(Exception):
 
 
 def secure() -> None:
-    """Descriptors 0 to 2 are taken, whatever the caller closed: else a file of ours would become somebody's stdout.
+    """Opens what the caller closed of descriptors 0 to 2: else a file of ours would become a stdout.
 
-    What is written to a stdout that was closed fails, as it should; what is said on a closed stderr goes nowhere.
+    What is written to a closed stdout fails, as it should; what is written to a closed stderr is lost.
     """
     for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -37,7 +37,7 @@ def _printing(stream: TextIO) -> Iterator[None]:
     try:
         yield
         stream.flush()
-    except BrokenPipeError:  # its reader has had enough: that is no failure
+    except BrokenPipeError:  # the reader has had enough: that is no failure
         raise
     except OSError as error:
         raise CannotPrint(f"{_name(stream)} cannot be written: {_reason(error)}") from error
@@ -57,7 +57,7 @@ def say(line: str) -> None:
 
 
 def tell(line: str, done: str) -> None:
-    """The result of what was done and cannot be undone: if it cannot be printed, the error says what was done."""
+    """The result of what cannot be undone: if the line cannot be printed, the error says what was done."""
     try:
         say(line)
     except (CannotPrint, BrokenPipeError) as problem:
@@ -70,7 +70,7 @@ def flush() -> None:
 
 
 def note(line: str) -> None:
-    """About what is printed, beside it."""
+    """On stderr: about what is printed."""
     with _printing(sys.stderr):
         print(line, file=sys.stderr)
 
@@ -81,13 +81,13 @@ def complain(problem: str) -> None:
 
 
 def check_stdout() -> None:
-    """Before something is done of which stdout has to tell: as far as can be known without writing to it."""
+    """For use before an act whose result is printed: fails if stdout is known to be closed."""
     if fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise CannotPrint(f"{_name(sys.stdout)} cannot be written: it is closed")
 
 
 def abandon_unwritten() -> None:
-    """What could not be written is not tried again when the interpreter ends, which would have its own words for it."""
+    """The interpreter, as it ends, does not try again to write what failed, and does not complain of it."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -96,7 +96,7 @@ def abandon_unwritten() -> None:
 
 
 def columns() -> int | None:
-    """Of the terminal on stdout; None if it is none, or one that does not know."""
+    """The width of the terminal on stdout; None if stdout is no terminal, or its width is not known."""
     with contextlib.suppress(OSError):
         return os.get_terminal_size(1).columns or None
     return None
@@ -109,7 +109,7 @@ class JobStream:
         self._stream, self._is_terminal = stream, stream.isatty()
         self._text = TtyText() if self._is_terminal and not raw else None
         self.is_within_a_line = False
-        """Of a terminal: what comes next would go on in it."""
+        """True: on this terminal the next text would go on in the line."""
 
     def write(self, data: bytes) -> None:
         with _printing(self._stream):

@@ -1,6 +1,6 @@
 """The MCP face: the tools, over stdio.
 
-It parses and renders, and decides nothing: each tool is one call of the api. Only the command line imports it.
+It parses and renders, and decides nothing: each tool is one call of the api. Only the CLI imports it.
 
     server    the MCP server: handlers of the protocol
     stdio     messages over stdin and stdout

@@ -5,9 +5,9 @@
         '''The last lines a job printed.'''
         return Printed.of(jobs.tail(job_id, lines))
 
-The first parameter is the api, the others are the arguments of the tool. All that the client sees is derived from
-this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a model can
-act on. Characters that cannot be seen are made visible, but in a field that is marked OUTPUT.
+The first parameter is the api, the others are the arguments of the tool. All that the client sees is derived
+from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a
+model can act on. Characters that cannot be seen are made visible, but in a field that is marked OUTPUT.
 """
 
 import inspect
@@ -119,7 +119,7 @@ class Entry(Generic[Api]):
                 caller.cancellation.close()
 
     def tidied(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """null is how many clients leave out an optional argument; and models put an option beside the others."""
+        """Many clients send null for an optional argument; and models put an option beside the arguments."""
         required = self.tool.input_schema.get("required", ())
         tidy = {name: value for name, value in given.items() if value is not None or name in required}
         strays = {name: tidy.pop(name) for name in self.options if name in tidy}
@@ -234,7 +234,7 @@ def failure(message: str) -> CallToolResult:
 
 
 def _short(message: str) -> str:
-    """A message may repeat what the caller gave, whatever its size; what it says of that is at its two ends."""
+    """A message may repeat what the caller gave, whatever its size; what matters is at its two ends."""
     left_out = len(message) - 2 * ERROR_END_CHARACTERS
     if left_out <= 0:
         return message

@@ -169,7 +169,7 @@ class Status:
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=timestamp(state.ended_at) if isinstance(state, Ended) else None,
             duration_s=duration_s_of(status),
-            # of a running job only: later the number may be somebody else's
+            # of a running job only: later another process may have the number
             pid=state.run.pid if isinstance(state, Running) and state.run else None,
             name=job.spec.name,
             waits_for_input=status.waits_for_input,

@@ -11,14 +11,14 @@ Schema = dict[str, Any]
 
 SHOWN_CHARACTERS = 80
 MOST_COMPLAINTS = 5
-# an optional argument is off unless it is given; that there are no others, the server says when it is given one
+# an optional argument is off unless given; that an argument is unknown, the server says when it is given
 GOES_WITHOUT_SAYING: list[tuple[str, object]] = [
     ("default", None),
     ("default", False),
     ("additionalProperties", False),
 ]
 UNLISTED = "unlisted"
-"""Marks a field that an answer may have and its schema need not mention: each mention costs every caller tokens."""
+"""Marks a field that the schema of an answer does not mention: each mention costs every caller tokens."""
 
 
 def compact(schema: Schema) -> Schema:
@@ -57,7 +57,7 @@ def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """An optional argument is one that is not required; that it may be null as well helps nobody."""
+    """An optional argument is one that is not required; that it may also be null is not mentioned."""
     choices: list[Schema] = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) != 1:
         return schema

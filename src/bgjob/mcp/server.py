@@ -19,13 +19,14 @@ from bgjob.mcp.registry import Annotate
 from bgjob.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
-Shell commands as background jobs that outlive this server. execute_command starts one; with wait_s a quick command \
-needs only that call. Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent \
-or waits for input; job_events tells what happened to all jobs since a cursor, after a restart too. Every answer has a \
-cursor: pass it as since to read only what is new; max_tokens bounds an answer, search_job_output finds a line. \
-interact_with_job answers prompts; start editors, REPLs and menus with pty=true and look at view=screen. name with \
-if_running=reuse gives one dev server instead of two. kill_job ends a job with all it started; list_jobs finds the \
-jobs of earlier sessions: kill_job what is no longer needed."""
+Shell commands as background jobs that outlive this server. execute_command starts one; with wait_s a quick \
+command needs only that call. Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a \
+port, falls silent or waits for input; job_events tells what happened to all jobs since a cursor, after a \
+restart too. Every answer has a cursor: pass it as since to read only what is new; max_tokens bounds an \
+answer, search_job_output finds a line. interact_with_job answers prompts; start editors, REPLs and menus \
+with pty=true and look at view=screen. name with if_running=reuse gives one dev server instead of two. \
+kill_job ends a job with all it started; list_jobs finds the jobs of earlier sessions: kill_job what is no \
+longer needed."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def server_for(jobs: Jobs) -> Server:
 
 
 def annotate_with(news: News | None) -> Annotate | None:
-    """Adds the line `news` to answers: jobs that ended since the client last looked, without those in the answer."""
+    """The line `news` of an answer: jobs that ended since the client last looked, without those in it."""
     if news is None:
         return None
 

@@ -206,7 +206,7 @@ def _message(line: bytes) -> SessionMessage:
 
 
 class _WithoutId(BaseModel):
-    """A request whose id is a fraction or a list looks like a notification, but the client waits for an answer."""
+    """A request whose id is a fraction or a list looks like a notification, but its client waits."""
 
     id: None = None
 

@@ -61,11 +61,12 @@ def execute_command(
     options: Annotated[dict[str, Any] | None, Field(description=OPTIONS)] = None,
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
 ) -> Started:
-    """Start a shell command as a background job and return its job_id; with wait_s also its output, if it ends in
-    time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job instead to type
-    into a job that runs. Pipes, &&, globs and newlines work, with the user's full rights. Each job has a fresh
-    shell: an earlier cd or export is gone. The job outlives this server; it ends by itself, by timeout_s or by
-    kill_job. Next: wait_for_job. Errors: 'Invalid command' (blank or refused by policy), 'Job limit reached'."""
+    """Start a shell command as a background job and return its job_id; with wait_s also its output, if it
+    ends in time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job
+    instead to type into a job that runs. Pipes, &&, globs and newlines work, with the user's full rights.
+    Each job has a fresh shell: an earlier cd or export is gone. The job outlives this server; it ends by
+    itself, by timeout_s or by kill_job. Next: wait_for_job. Errors: 'Invalid command' (blank or refused by
+    policy), 'Job limit reached'."""
     return Started.of(
         jobs.run(
             command,
@@ -108,11 +109,11 @@ def wait_for_job(
     max_tokens: MaxTokens = None,
     raw: Raw = False,
 ) -> Waits:
-    """Wait until a job ends or one of the given conditions comes true, and return what it printed since the cursor:
-    one call instead of polling. Output from before the call counts, unless since excludes it. An ended job answers
-    at once (condition exit). On time-out met is false: call again with since=cursor, nothing is lost. Cancelling
-    leaves the job alone. Use execute_command with wait_s instead to start and wait at once, tail_job_output to look
-    without waiting. Errors: 'Job <id> not found'; invalid pattern."""
+    """Wait until a job ends or one of the given conditions comes true, and return what it printed since the
+    cursor: one call instead of polling. Output from before the call counts, unless since excludes it. An
+    ended job answers at once (condition exit). On time-out met is false: call again with since=cursor,
+    nothing is lost. Cancelling leaves the job alone. Use execute_command with wait_s instead to start and
+    wait at once, tail_job_output to look without waiting. Errors: 'Job <id> not found'; invalid pattern."""
     return Waits.of(
         jobs.wait_for(
             job_ids,
@@ -140,10 +141,11 @@ def get_job_status(
     job_id: JobId,
     detail: Annotated[bool, Field(description="also CPU, memory, process tree, ports, I/O")] = False,
 ) -> Status:
-    """Tell whether one job runs, waits for input (with its prompt), or how it ended, without its output. completed =
-    exit code 0; failed = other exit code, never started, or lost (nobody saw its end); killed = by a signal,
-    timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again, list_jobs for a
-    forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id: 'Job <id> not found'."""
+    """Tell whether one job runs, waits for input (with its prompt), or how it ended, without its output.
+    completed = exit code 0; failed = other exit code, never started, or lost (nobody saw its end); killed =
+    by a signal, timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again,
+    list_jobs for a forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id:
+    'Job <id> not found'."""
     return Status.of(jobs.status(job_id, detail=detail))
 
 
@@ -156,11 +158,11 @@ def get_job_output(
     raw: Raw = False,
     view: Seen = "apart",
 ) -> Printed:
-    """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits, consumes
-    nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a line,
-    wait_for_job to wait for more. Over max_tokens (or ~100 kB a stream) it is head and tail, and between them a
-    line with the bytes left out and the cursor to read them. Dropped bytes are gone. Error: 'Job <id> not
-    found'."""
+    """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits,
+    consumes nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a
+    line, wait_for_job to wait for more. Over max_tokens (or ~100 kB a stream) it is head and tail, and
+    between them a line with the bytes left out and the cursor to read them. Dropped bytes are gone. Error:
+    'Job <id> not found'."""
     return Printed.of(jobs.output(job_id, since, Shown.within(max_tokens, raw, view)))
 
 
@@ -174,9 +176,10 @@ def tail_job_output(
     raw: Raw = False,
     view: Seen = "apart",
 ) -> Printed:
-    """Read the last lines of a job's stdout and stderr: progress, a prompt, the error at the end. Cheap on any log,
-    while the job runs or after; an unfinished last line counts. Never waits, consumes nothing. Use get_job_output
-    instead for all output, or with this cursor as since for what comes next. Error: 'Job <id> not found'."""
+    """Read the last lines of a job's stdout and stderr: progress, a prompt, the error at the end. Cheap on
+    any log, while the job runs or after; an unfinished last line counts. Never waits, consumes nothing. Use
+    get_job_output instead for all output, or with this cursor as since for what comes next. Error: 'Job <id>
+    not found'."""
     return Printed.of(jobs.tail(job_id, lines, Shown.within(max_tokens, raw, view), since))
 
 
@@ -193,9 +196,10 @@ def search_job_output(
     limit: Annotated[int, Field(ge=1, le=500)] = 20,
     oldest_first: Annotated[bool, Field(description="default: newest")] = False,
 ) -> FoundLines:
-    """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on gigabytes;
-    changes nothing. Use get_job_output instead to read a match whole (since=its cursor), wait_for_job for a line
-    that is not there yet. Errors: 'Job <id> not found'; an invalid pattern, with its place."""
+    """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on
+    gigabytes; changes nothing. Use get_job_output instead to read a match whole (since=its cursor),
+    wait_for_job for a line that is not there yet. Errors: 'Job <id> not found'; an invalid pattern, with its
+    place."""
     return FoundLines.of(
         jobs.search(
             pattern,
@@ -221,11 +225,11 @@ def job_events(
     timeout_s: Annotated[float, Field(ge=0, description="Longest wait if there are none")] = 0,
     max_tokens: Annotated[int | None, Field(ge=50, description="of the answer")] = None,
 ) -> Told:
-    """Tell what happened to jobs since a cursor: started, matched (a watch), input (waits for it), limit_near,
-    limit_hit, queued, ended with its cause. Call it after a restart or compaction, or instead of asking job by job:
-    with your last cursor it misses nothing, whoever started the jobs. Changes nothing; events are kept for long, not
-    for ever (gone_bytes). Use wait_for_job instead for one job's output, list_jobs for what runs now. Errors: 'Job
-    <id> not found'; invalid cursor."""
+    """Tell what happened to jobs since a cursor: started, matched (a watch), input (waits for it),
+    limit_near, limit_hit, queued, ended with its cause. Call it after a restart or compaction, or instead of
+    asking job by job: with your last cursor it misses nothing, whoever started the jobs. Changes nothing;
+    events are kept for long, not for ever (gone_bytes). Use wait_for_job instead for one job's output,
+    list_jobs for what runs now. Errors: 'Job <id> not found'; invalid cursor."""
     return Told.of(
         jobs.events(
             since,
@@ -246,9 +250,9 @@ def list_jobs(
     limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 100,
     cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None,
 ) -> Listing:
-    """List jobs, newest first, running and ended, of this and the user's other servers. Use it to find a job_id or
-    see what runs; use get_job_status instead for one known job. next_cursor is there only when more follow. Ended
-    jobs are cleaned up after days; running ones never."""
+    """List jobs, newest first, running and ended, of this and the user's other servers. Use it to find a
+    job_id or see what runs; use get_job_status instead for one known job. next_cursor is there only when more
+    follow. Ended jobs are cleaned up after days; running ones never."""
     return Listing.of(jobs.list(status, limit, cursor))
 
 
@@ -270,10 +274,10 @@ def interact_with_job(
     view: Seen = "apart",
 ) -> Reply:
     """Type into a running job's stdin or terminal and return what it prints right after: for prompts, REPLs,
-    editors. Cannot be taken back. Returns once the job has answered, at latest after wait_s; read a later reply by
-    get_job_output with since=cursor. accepted_bytes below the input's length: its buffer is full, send the rest
-    later. Use execute_command instead to start a command, kill_job to end one. Errors: not found; 'is not running
-    and cannot accept input'; stdin closed."""
+    editors. Cannot be taken back. Returns once the job has answered, at latest after wait_s; read a later
+    reply by get_job_output with since=cursor. accepted_bytes below the input's length: its buffer is full,
+    send the rest later. Use execute_command instead to start a command, kill_job to end one. Errors: not
+    found; 'is not running and cannot accept input'; stdin closed."""
     return Reply.to(
         jobs.interact(
             job_id,
@@ -293,8 +297,8 @@ def kill_job(
     signal: Annotated[str, Field(description="First signal, e.g. TERM, INT, HUP, KILL")] = "TERM",
 ) -> Killing:
     """End a job with all its processes, daemons too. Final, but its output stays readable. Sends signal, then
-    SIGKILL to what is left after grace_s, and returns when nothing is alive; other calls are served meanwhile.
-    already_terminated = it had ended before; not_found = no such id: answers, not errors, so a repeat is safe. Use
-    interact_with_job instead to quit politely (exit, ctrl-c, close_stdin), timeout_s of execute_command to limit
-    one."""
+    SIGKILL to what is left after grace_s, and returns when nothing is alive; other calls are served
+    meanwhile. already_terminated = it had ended before; not_found = no such id: answers, not errors, so a
+    repeat is safe. Use interact_with_job instead to quit politely (exit, ctrl-c, close_stdin), timeout_s of
+    execute_command to limit one."""
     return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal))
