@@ -6,6 +6,7 @@ shown.
 """
 
 import argparse
+import difflib
 import os
 import pty
 import re
@@ -53,11 +54,13 @@ def main() -> int:
     if not options.check:
         options.file.write_text(picture)
         return 0
-    if options.file.read_text() == picture:
+    old = options.file.read_text()
+    if old == picture:
         return 0
     print(
         f"{options.file} does not show the tour as it is now: scripts/picture makes it anew", file=sys.stderr
     )
+    print(*difflib.unified_diff(old.split("\n"), picture.split("\n"), n=0), sep="\n", file=sys.stderr)
     return 1
 
 
