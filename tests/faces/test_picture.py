@@ -28,15 +28,24 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def patience(tmp_path: Path) -> str:
+    """A PATH on which a job's `sleep 1` takes longer: it still runs when a busy machine shows it."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sleep").write_text("#!/bin/sh\nexec /bin/sleep 4\n")
+    (programs / "sleep").chmod(0o755)
+    return f"{programs}:{os.environ['PATH']}"
+
+
 def test_the_picture_shows_the_tour_as_it_is_and_the_tour_leaves_nothing(
-    checkout: Path, tmp_path: Path
+    checkout: Path, patience: str, tmp_path: Path
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     picture = str(PROJECT / "docs" / "picture.svg")
     check = [sys.executable, "scripts/picture.py", picture, "--check"]
-    done = subprocess.run(
-        check, cwd=checkout, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, check=False
-    )
+    environment = {**os.environ, "TMPDIR": str(temporary), "PATH": patience}
+    done = subprocess.run(check, cwd=checkout, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert list(temporary.iterdir()) == []
