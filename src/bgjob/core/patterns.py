@@ -112,14 +112,14 @@ class WholePattern:
         return self._find_at_start(data, 0, len(data))[0][0] >= 0
 
 
-def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = False) -> Pattern:
+def compile_pattern(text: str, *, literal: bool = False) -> Pattern:
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
     import re2  # type: ignore[import-untyped]  # here: most starts do not need it
 
     # Not re2.compile: it keeps the last 128 patterns, and makes three objects per match.
     engine: Any = re2._re2.RE2
     encoded = _encoded(text)
-    options = _options(re2.Options(), ignore_case)
+    options = _options(re2.Options())
     if literal:
         if "\n" in text:
             _refuse(text, "a newline", text.index("\n"), BY_LINE)
@@ -133,7 +133,7 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
     return Pattern(
         partial(one.Match, engine.Anchor.UNANCHORED),
         partial(run.Match, engine.Anchor.ANCHOR_START) if run.ok() else None,
-        encoded if literal and not ignore_case else b"",
+        encoded if literal else b"",
     )
 
 
@@ -160,11 +160,11 @@ def compile_any(texts: Sequence[str]) -> Pattern | None:
 
     engine: Any = re2._re2.RE2
     source = "|".join(f"(?:{_by_line(text)})" for text in texts).encode()
-    one = engine(b"(?m)" + source, _options(re2.Options(), ignore_case=False))
+    one = engine(b"(?m)" + source, _options(re2.Options()))
     return Pattern(partial(one.Match, engine.Anchor.UNANCHORED), None, b"") if one.ok() else None
 
 
-def _options(options: Any, ignore_case: bool) -> Any:
+def _options(options: Any, *, ignore_case: bool = False) -> Any:
     options.max_mem = RE2_MAX_BYTES
     options.log_errors = False
     options.never_capture = True
