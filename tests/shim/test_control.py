@@ -1,4 +1,4 @@
-"""The client's end of a shim's socket, and whoever may listen at the other: every call comes to an end."""
+"""The client's end of a shim's socket: every call comes to an end, whatever process is at the other end."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from bgjob.link.control import ANSWER_MAX_BYTES, NoShim, ShimConnection
 from tests.support.requires import linux_only
 
 BUFFERED_BYTES = 8 << 20  # far more than the kernel holds between two ends
-# whoever calls listen is who a visitor is told of
+# the process that calls listen is the peer that a client sees
 LISTEN_AS_NOBODY = """
 import os, socket, sys
 os.setresuid(65534, 65534, 65534)
@@ -33,30 +33,30 @@ def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextlib.contextmanager
 def listening(ctl: Path, attend: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Somebody who takes one visitor in."""
+    """A server that accepts one connection."""
 
     def serve() -> None:
         with contextlib.suppress(OSError):  # we have hung up
-            visitor, _ = desk.accept()
-            with visitor:
-                attend(visitor)
+            connection, _ = listener.accept()
+            with connection:
+                attend(connection)
 
-    with socket.socket(socket.AF_UNIX) as desk:
-        desk.bind(str(ctl))
-        desk.listen()
-        clerk = threading.Thread(target=serve)
-        clerk.start()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(ctl))
+        listener.listen()
+        server = threading.Thread(target=serve)
+        server.start()
         try:
             yield
         finally:
-            desk.shutdown(socket.SHUT_RDWR)
-            clerk.join()
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
 
 
 def test_a_shim_that_says_a_byte_now_and_then_has_not_answered(ctl: Path) -> None:
-    def drip(visitor: socket.socket) -> None:
+    def drip(connection: socket.socket) -> None:
         while True:
-            visitor.sendall(b" ")
+            connection.sendall(b" ")
             time.sleep(0.02)
 
     with listening(ctl, drip), ShimConnection(str(ctl)) as shim, pytest.raises(TimeoutError):
@@ -66,10 +66,10 @@ def test_a_shim_that_says_a_byte_now_and_then_has_not_answered(ctl: Path) -> Non
 def test_a_shim_that_never_ends_its_answer_is_none(ctl: Path) -> None:
     sent = 0
 
-    def flood(visitor: socket.socket) -> None:
+    def flood(connection: socket.socket) -> None:
         nonlocal sent
         while sent < 2 * BUFFERED_BYTES:
-            sent += visitor.send(b"[" * (1 << 16))
+            sent += connection.send(b"[" * (1 << 16))
 
     with listening(ctl, flood), ShimConnection(str(ctl)) as shim, pytest.raises(NoShim, match="no end"):
         shim.ask(30.0, op="status")
@@ -79,40 +79,40 @@ def test_a_shim_that_never_ends_its_answer_is_none(ctl: Path) -> None:
 def test_an_answer_may_be_long_and_come_in_parts(ctl: Path) -> None:
     word = b"x" * (ANSWER_MAX_BYTES // 2)
 
-    def answer(visitor: socket.socket) -> None:
-        visitor.recv(1 << 16)
+    def answer(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
         for part in (b'{"ok": true, "error": "', word, b'"}', b"\n"):
-            visitor.sendall(part)
+            connection.sendall(part)
 
     with listening(ctl, answer), ShimConnection(str(ctl)) as shim:
         assert shim.ask(30.0, op="status") == {"ok": True, "error": word.decode()}
 
 
-def is_let_in(visitor: socket.socket, ctl: Path) -> bool:
-    visitor.setblocking(False)
-    return visitor.connect_ex(str(ctl)) == 0
+def is_accepted(connection: socket.socket, ctl: Path) -> bool:
+    connection.setblocking(False)
+    return connection.connect_ex(str(ctl)) == 0
 
 
 @linux_only
-def test_a_stopped_shim_at_which_many_have_knocked_lets_nobody_wait_for_ever(
+def test_no_client_waits_for_ever_at_a_stopped_shim_with_a_full_backlog(
     ctl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "CONNECT_PATIENCE_S", 0.1)
-    with contextlib.ExitStack() as knocked, socket.socket(socket.AF_UNIX) as desk:
-        desk.bind(str(ctl))
-        desk.listen(1)  # and nobody who would accept
-        while is_let_in(knocked.enter_context(socket.socket(socket.AF_UNIX)), ctl):
+    with contextlib.ExitStack() as connected, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(ctl))
+        listener.listen(1)  # and no process accepts
+        while is_accepted(connected.enter_context(socket.socket(socket.AF_UNIX)), ctl):
             pass
         with pytest.raises(TimeoutError):
             ShimConnection(str(ctl))
 
 
 @linux_only
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else too")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_users_process_at_the_socket_is_not_spoken_to(ctl: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as desk:
-        desk.bind(str(ctl))
-        number = desk.fileno()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(ctl))
+        number = listener.fileno()
         subprocess.run([sys.executable, "-c", LISTEN_AS_NOBODY, str(number)], pass_fds=[number], check=True)
         with pytest.raises(NoShim, match="another user"):
             ShimConnection(str(ctl))
@@ -120,7 +120,7 @@ def test_another_users_process_at_the_socket_is_not_spoken_to(ctl: Path) -> None
 
 @pytest.mark.parametrize("what", ["a file", "a symlink to a socket"])
 def test_only_a_socket_in_its_place_is_one(ctl: Path, what: str) -> None:
-    with listening(ctl, lambda visitor: None):
+    with listening(ctl, lambda connection: None):
         there = Path("there")
         if what == "a file":
             there.touch()

@@ -103,7 +103,7 @@ def test_a_wait_beyond_reason_is_only_that(
     end_well(jobs, job_id, ended)
 
 
-def test_a_number_that_is_none_in_a_wait_harms_nobody(jobs: Jobs, job_id: str, ended: Ended) -> None:
+def test_a_number_that_is_none_in_a_wait_harms_no_client(jobs: Jobs, job_id: str, ended: Ended) -> None:
     ask(jobs, job_id, b"x\n", op="stdin", length=2, wait_s=1)
     callers = [Caller(jobs, job_id) for _ in range(3)]
     for caller, name in zip(callers, ("beyond", "quiet_s", "timeout_s"), strict=True):
@@ -124,7 +124,7 @@ def test_an_oversized_request_is_hung_up_on(jobs: Jobs, job_id: str, ended: Ende
 
 
 @pytest.mark.parametrize("cut", [1, 5, 15])
-def test_half_a_request_waits_for_its_other_half_and_holds_up_nobody(
+def test_half_a_request_waits_for_its_other_half_and_holds_up_no_other_client(
     jobs: Jobs, job_id: str, ended: Ended, cut: int
 ) -> None:
     caller = Caller(jobs, job_id)
@@ -164,7 +164,7 @@ def test_a_flood_of_requests_from_one_who_never_reads_does_not_drown_the_shim(
     end_well(jobs, job_id, ended)
 
 
-def test_two_hundred_visitors_at_once_are_all_served(jobs: Jobs, job_id: str, ended: Ended) -> None:
+def test_two_hundred_clients_at_once_are_all_served(jobs: Jobs, job_id: str, ended: Ended) -> None:
     callers = []
     for number in range(200):
         callers.append(Caller(jobs, job_id))
@@ -200,7 +200,7 @@ def test_of_those_who_ask_nothing_the_longest_idle_goes(jobs: Jobs, job_id: str,
 
 @linux_only
 @pytest.mark.parametrize("request_", [b"", STATUS[:5], b'{"op": "wait"}\n'], ids=["none", "half", "a wait"])
-def test_more_visitors_than_descriptors_keep_nobody_from_ending_the_job(
+def test_more_clients_than_descriptors_do_not_keep_the_job_from_being_killed(
     jobs: Jobs, job_id: str, request_: bytes
 ) -> None:
     limit_descriptors(shim_pid(jobs, job_id), 256)
@@ -218,7 +218,7 @@ def test_more_visitors_than_descriptors_keep_nobody_from_ending_the_job(
 def test_without_any_descriptor_the_shim_does_not_spin_and_answers_when_it_has_some(
     jobs: Jobs, job_id: str, ended: Ended
 ) -> None:
-    """Nobody is there whom it could send away instead."""
+    """It has no other connection that it could close instead."""
     shim = shim_pid(jobs, job_id)
     assert is_alive_and_well(jobs, job_id)
     wait_until(lambda: len(sockets_of(shim)) == 2, "only its own and the one to its guard are left")
@@ -256,7 +256,7 @@ def cpu_s(pid: int) -> float:
     return sum(processes.stat_of(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
-def test_visitors_that_leave_at_once_leave_nothing_behind(jobs: Jobs, job_id: str, ended: Ended) -> None:
+def test_clients_that_leave_at_once_leave_nothing_behind(jobs: Jobs, job_id: str, ended: Ended) -> None:
     is_alive_and_well(jobs, job_id)
     descriptors = Path(f"/proc/{shim_pid(jobs, job_id)}/fd")
     before = len(list(descriptors.iterdir()))
@@ -288,7 +288,7 @@ def test_one_who_waits_and_hangs_up_is_not_missed_at_the_end(jobs: Jobs, ended: 
     assert jobs.output(job_id).stdout == "done\n"
 
 
-def test_one_who_asks_and_leaves_before_the_answer_harms_nobody(
+def test_one_who_asks_and_leaves_before_the_answer_harms_no_other_client(
     jobs: Jobs, job_id: str, ended: Ended
 ) -> None:
     with stopped(jobs, job_id):

@@ -1,4 +1,4 @@
-"""The drainer, up close: how it lets go without forgetting anybody, and what a failing system call costs."""
+"""The dispatcher, up close: it ends without overlooking a job, and survives failing system calls."""
 
 import fcntl
 import os
@@ -29,41 +29,41 @@ ENTRY = queue_dir.entry_for("11111111-1111-4111-8111-111111111111", 0, 1)
 
 
 @pytest.fixture
-def drainer(home: Path) -> Iterator[Dispatcher]:
+def dispatcher(home: Path) -> Iterator[Dispatcher]:
     Store(str(home))
     lock = queue_dir.become_dispatcher(str(home))
     assert lock is not None
-    drainer = Dispatcher(str(home), lock, lambda *_: None)
-    yield drainer
-    for fd in (lock, drainer._wakes, drainer._null):
+    dispatcher = Dispatcher(str(home), lock, lambda *_: None)
+    yield dispatcher
+    for fd in (lock, dispatcher._wakes, dispatcher._null):
         os.close(fd)
 
 
-def test_it_lets_go_when_nothing_waits(home: Path, drainer: Dispatcher) -> None:
-    assert drainer._go_on() is False
+def test_it_ends_when_no_job_waits(home: Path, dispatcher: Dispatcher) -> None:
+    assert dispatcher._go_on() is False
     assert not queue_dir.has_dispatcher(str(home))
 
 
-def test_who_enters_while_it_lets_go_is_seen(home: Path, drainer: Dispatcher) -> None:
-    """That one has seen the lock, and starts nobody."""
+def test_a_job_that_is_queued_while_it_ends_is_seen(home: Path, dispatcher: Dispatcher) -> None:
+    """Its submitter has seen the lock, and starts no dispatcher."""
     queue_dir.enter(str(home), ENTRY)
-    assert drainer._go_on() is True
+    assert dispatcher._go_on() is True
     assert queue_dir.has_dispatcher(str(home))
     queue_dir.leave(str(home), ENTRY)
 
 
-def test_it_leaves_the_rest_to_whoever_was_faster(home: Path, drainer: Dispatcher) -> None:
+def test_it_leaves_the_rest_to_another_dispatcher(home: Path, dispatcher: Dispatcher) -> None:
     queue_dir.enter(str(home), ENTRY)
-    fcntl.flock(drainer._lock, fcntl.LOCK_UN)
+    fcntl.flock(dispatcher._lock, fcntl.LOCK_UN)
     other = queue_dir.become_dispatcher(str(home))
     assert other is not None
-    assert drainer._go_on() is False
+    assert dispatcher._go_on() is False
     os.close(other)
     queue_dir.leave(str(home), ENTRY)
 
 
-def test_who_only_looks_keeps_nobody_from_becoming_it(home: Path) -> None:
-    """To ask whether somebody drains takes the lock for an instant."""
+def test_a_process_that_only_looks_keeps_none_from_becoming_it(home: Path) -> None:
+    """To ask whether there is a dispatcher takes the lock for an instant."""
     Store(str(home))
     done = threading.Event()
 
@@ -84,26 +84,26 @@ def test_who_only_looks_keeps_nobody_from_becoming_it(home: Path) -> None:
 
 
 def test_an_entry_of_a_submitter_at_work_stays_and_of_a_killed_one_goes(
-    home: Path, drainer: Dispatcher
+    home: Path, dispatcher: Dispatcher
 ) -> None:
     queue_dir.enter(str(home), ENTRY)
     draft = home / "drafts" / queue_dir.job_of(ENTRY)
     draft.mkdir()
     lock = jobdir.create_locked(str(draft / "spec.json"), {})
-    assert drainer._start_all() == 1
+    assert dispatcher._start_all() == 1
     os.close(lock)
-    assert drainer._start_all() == 0
+    assert dispatcher._start_all() == 0
     assert queue_dir.entries(str(home)) == []
 
 
 def test_one_that_becomes_visible_while_it_is_looked_at_is_not_taken_for_started(
-    home: Path, drainer: Dispatcher
+    home: Path, dispatcher: Dispatcher
 ) -> None:
     """Not there at the first look, there at the second: it has neither started nor gone."""
     submitting = subprocess.Popen([sys.executable, "-c", SUBMIT, str(home), str(SUBMITTED)])
     while submitting.poll() is None:
         for entry in queue_dir.entries(str(home))[-1:]:  # the newest
-            drainer._still_waits(entry)
+            dispatcher._still_waits(entry)
     assert submitting.returncode == 0
     assert len(list(home.glob("jobs/*/papers"))) == SUBMITTED
     assert len(queue_dir.entries(str(home))) == SUBMITTED
@@ -168,7 +168,7 @@ def failing(pid: int, call: str, error: str, notes: Path) -> Iterator[None]:
 def test_a_call_that_fails_is_tried_again(
     home: Path, gate: Gate, tmp_path: Path, call: str, error: str
 ) -> None:
-    """Nothing starts meanwhile, or twice, nobody dies of it, and it does not spin."""
+    """Nothing starts meanwhile, or twice; no process dies of it, and none spins."""
     environment = {**os.environ, "BGJOB_HOME": str(home), "MCP_BG_MAX_JOBS": "1"}
     diary, notes = tmp_path / "diary", tmp_path / "notes"
     with closing(open_jobs(environment)) as jobs:
@@ -200,11 +200,11 @@ def check(jobs: Jobs, ids: list[str]) -> None:
 
 
 @linux_only
-def test_nobody_is_kept_for_a_home_that_was_deleted(home: Path) -> None:
+def test_no_dispatcher_is_kept_for_a_home_that_was_deleted(home: Path) -> None:
     with closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
         jobs.execute("true", options={"delay_s": 1000})
-        keeper, drainer = the(home, KEEPER), the(home, DISPATCHER)
-        os.kill(drainer, signal.SIGSTOP)
+        keeper, dispatcher = the(home, KEEPER), the(home, DISPATCHER)
+        os.kill(dispatcher, signal.SIGSTOP)
         shutil.rmtree(home)
-        os.kill(drainer, signal.SIGKILL)
+        os.kill(dispatcher, signal.SIGKILL)
         wait_until_gone(keeper)

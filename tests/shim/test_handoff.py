@@ -1,4 +1,4 @@
-"""Handing a job to a shim that has stalled: whoever runs it, one does, however late the other comes."""
+"""Handing a job to a shim that has stalled: exactly one shim runs it, however late the other comes."""
 
 import os
 import random
@@ -98,7 +98,7 @@ class Impatient:
 
 
 def check_ran_once(jobs: Jobs, job_id: str, spare: int, diary: Path) -> None:
-    """Once nobody is left who could run it again."""
+    """Once no shim is left that could run it again."""
     run_once(jobs, job_id)
     wait_until_gone(spare)
     wait_until(lambda: not jobs.has_shim(job_id) and not processes.marked(job_id))
@@ -106,7 +106,7 @@ def check_ran_once(jobs: Jobs, job_id: str, spare: int, diary: Path) -> None:
     diary.unlink()
 
 
-def test_a_spare_that_answers_as_the_starter_gives_up_has_the_job_and_nobody_else(
+def test_a_spare_that_answers_as_the_starter_gives_up_has_the_job_and_no_other_shim(
     jobs: Jobs, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diary = tmp_path / "diary"
@@ -124,7 +124,7 @@ def test_a_spare_that_answers_as_the_starter_gives_up_has_the_job_and_nobody_els
 def test_a_spare_that_comes_later_leaves_the_job_alone(
     jobs: Jobs, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its socket too: whoever has the job is still reached."""
+    """Its socket too: clients still reach the shim that has the job."""
     diary = tmp_path / "diary"
     with stalled_spare(home) as spare:
         monkeypatch.setattr(spawn, "select", Impatient())

@@ -132,7 +132,7 @@ def test_the_record_tells_what_keeps_each_limit(jobs: Jobs, ended: Ended) -> Non
 
 
 def test_a_limit_above_our_own_is_our_own(jobs: Jobs, ended: Ended, home: Path) -> None:
-    """Nobody can raise a hard limit; that is no reason not to run."""
+    """A hard limit cannot be raised; that is no reason not to run."""
     bgjob = f"exec {Path(sys.executable).with_name('bgjob')} run --limit open_files=1000"
     started = subprocess.run(
         ["/bin/sh", "-c", f"ulimit -n 300; {bgjob} 'ulimit -Hn'"],

@@ -77,7 +77,7 @@ def test_one_that_was_stopped_with_its_guard_is_killed_all_the_same(jobs: Jobs) 
 
 
 def test_a_socket_that_was_removed_is_there_again_and_outlives_the_shim(jobs: Jobs, ended: Ended) -> None:
-    """Whoever finds none has the shim look; and the guard has the new one."""
+    """A client that finds no socket has the shim look; and the guard has the new one."""
     job_id = jobs.execute("while read line; do echo got $line; done; exit 5").id
     (directory(jobs, job_id) / "ctl").unlink()
     assert jobs.interact(job_id, Typed("this"), wait_s=20).output.stdout == "got this\n"
@@ -90,8 +90,8 @@ def test_a_socket_that_was_removed_is_there_again_and_outlives_the_shim(jobs: Jo
     assert state.code == 5
 
 
-def test_what_is_removed_under_a_job_is_noticed_without_anybody_asking(jobs: Jobs) -> None:
-    """A new socket; but a job whose directory is gone is ended, because nobody can ever ask for it."""
+def test_what_is_removed_under_a_job_is_noticed_without_a_client_asking(jobs: Jobs) -> None:
+    """A new socket; but a job whose directory is gone is ended, because no client can ever ask for it."""
     unreachable, unknown = (jobs.execute("sleep 1000").id for _ in range(2))
     (directory(jobs, unreachable) / "ctl").unlink()
     shutil.rmtree(directory(jobs, unknown))
@@ -152,7 +152,7 @@ def test_what_has_left_environment_session_and_parent_is_swept_by_its_group(
 
 
 def test_kin_of_what_carries_the_mark_is_the_jobs_and_a_strangers_session_is_not() -> None:
-    """Somebody may have started a process with the environment of a job in a terminal of their own."""
+    """A user may have started a process with the environment of a job in a terminal of their own."""
     script = "env -i sleep 1000 & BGJOB_ID=$0 sh -c 'env -i sleep 1000 & wait' & wait"
     stranger = subprocess.Popen(["sh", "-c", script, "some-job"], start_new_session=True)
     try:

@@ -1,4 +1,4 @@
-"""A job's output and its end: the outcome comes after the last byte, and waits for nobody who keeps the pipe open."""
+"""A job's output and its end: the outcome comes after the last byte, and does not wait until the pipe is closed."""
 
 import os
 import threading
@@ -44,7 +44,7 @@ def ask_for_the_end(jobs: Jobs, job_id: str) -> None:
 
 
 def test_an_outcome_is_never_there_before_the_last_byte(jobs: Jobs) -> None:
-    """Whoever sees the outcome of any of many short jobs sees all that the job printed."""
+    """A reader that sees the outcome of any of many short jobs sees all that the job printed."""
     running: list[str] = []
     checked, wrong = set[str](), list[str]()
     done = threading.Event()
@@ -184,7 +184,7 @@ def test_a_wait_beyond_the_end_of_the_log_is_answered_at_the_end_of_the_job(jobs
 
 
 def test_a_wait_after_the_end_is_answered_at_once(jobs: Jobs, gate: Gate) -> None:
-    job_id = jobs.execute(f"({gate.pause}) & exit 6").id  # somebody keeps the shim
+    job_id = jobs.execute(f"({gate.pause}) & exit 6").id  # a process of the job keeps the shim
     gate.wait_until_reached()
     assert ask(jobs, job_id, op="wait")["outcome"]["exit_code"] == 6
     assert ask(jobs, job_id, op="wait", beyond=10**9, quiet_s=1000)["outcome"]["exit_code"] == 6
@@ -192,7 +192,7 @@ def test_a_wait_after_the_end_is_answered_at_once(jobs: Jobs, gate: Gate) -> Non
 
 
 def test_what_is_drained_on_the_way_is_told_to_those_who_wait(tmp_path: Path) -> None:
-    """Before input goes in, the pipes are drained; whoever waits for output hears of those bytes too."""
+    """Before input goes in, the pipes are drained; clients that wait for output are told of those bytes too."""
     source, sink = os.pipe()
     os.set_blocking(source, False)
     told: list[int] = []

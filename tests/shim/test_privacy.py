@@ -38,14 +38,14 @@ def test_a_secret_of_the_environment_is_in_no_file_while_the_job_runs_nor_after(
     assert SECRET.encode() not in Path(f"/proc/{shim}/cmdline").read_bytes()
     assert [link for link in open_files(shim) if "memfd" in link] == []
     guard = guard_pid(jobs, job_id)
-    wait_until(lambda: papers_of(guard) == [b""], "the guard has its papers, and they are empty")
+    wait_until(lambda: launch_files_of(guard) == [b""], "the guard has the launch file, and it is empty")
     gate.open()
     assert getattr(ended(job_id).job.state, "code", None) == 5
     assert files_with(SECRET, home) == []
     jobs.close()
 
 
-def papers_of(pid: int) -> list[bytes]:
+def launch_files_of(pid: int) -> list[bytes]:
     found = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -55,7 +55,7 @@ def test_a_stopped_shim_loses_nothing(jobs: Jobs, gate: Gate, ended: Ended) -> N
     gate.wait_until_reached()
     with stopped(jobs, job_id):
         gate.open()
-        gate.wait_until_reached()  # the job has printed and is about to end; nobody has taken its output yet
+        gate.wait_until_reached()  # the job has printed and is about to end; its output is not read yet
     assert getattr(ended(job_id).job.state, "code", None) == 5
     assert jobs.output(job_id).stdout == "".join(f"{number}\n" for number in range(1, 1001))
 

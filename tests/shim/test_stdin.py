@@ -122,7 +122,7 @@ def test_those_behind_an_end_of_file_are_told_that_stdin_is_closed(jobs: Jobs) -
 
 
 @pytest.mark.parametrize("read_first", [0, 1, 70_000, 131_072])
-def test_a_job_that_closes_its_stdin_under_a_feed_harms_nobody(
+def test_a_job_that_closes_its_stdin_under_a_write_harms_no_client(
     jobs: Jobs, gate: Gate, ended: Ended, read_first: int
 ) -> None:
     """The pipe is full, half full or empty when its last reader goes."""
