@@ -84,12 +84,12 @@ class Supervisors:
         return {*self._shims, *self._guards}
 
     def _take(self, pids: Iterable[int]) -> None:
-        """Sorted by name, which is read after the process is pinned: a reused pid has another name."""
+        """Sorted by role, which is read after the process is pinned: a reused pid has another one."""
         for pid in pids:
             with contextlib.suppress(OSError):  # the process is gone
                 pin = os.pidfd_open(pid)
                 self._pins.callback(os.close, pin)
-                pins = {SHIM: self._shims, GUARD: self._guards}.get(processes.name_of(pid) or "", {})
+                pins = {SHIM: self._shims, GUARD: self._guards}.get(_role(pid), {})
                 pins[pid] = pin
 
     def _send(self, number: signal.Signals, pins: dict[int, int]) -> None:
@@ -117,6 +117,13 @@ class Finder:
             return found
         parents = {processes.stat_of(pid)[PARENT] for pid in sweep.members(self._identity.job_id)}
         return {pid for pid in parents if names.get(pid) == GUARD}
+
+
+def _role(pid: int) -> str:
+    """SHIM, GUARD or another name. The job's process has its shim's name until it is exec'd, and is no shim."""
+    name = processes.name_of(pid) or ""
+    is_job = name == SHIM and processes.name_of(processes.stat_of(pid)[PARENT]) == SHIM
+    return "" if is_job else name
 
 
 def _open_files(pid: int) -> set[tuple[int, int] | None]:
