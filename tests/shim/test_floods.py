@@ -95,16 +95,17 @@ def test_a_piece_is_all_that_clients_wait_for(flooded: Flooded, monkeypatch: pyt
 
 
 def test_the_end_of_a_job_ends_the_rest(flooded: Flooded, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is lost of what was printed during it."""
+    """And nothing is lost of what was printed during it, also when both streams hang up in one turn."""
     rests_for(monkeypatch, NEVER_S)
     os.write(flooded.stdout, b"first")
     flooded.loop.turn()
     os.write(flooded.stdout, b"during the rest")
+    os.write(flooded.stderr, b"and here")
     os.close(flooded.stdout)
     os.close(flooded.stderr)
     while not flooded.pump.finished:
         flooded.loop.turn()
-    assert flooded.printed() == [(STDOUT, len(b"first" + b"during the rest"))]
+    assert flooded.printed() == [(STDOUT, len(b"first" + b"during the rest")), (STDERR, len(b"and here"))]
 
 
 def test_both_streams_rest_so_that_their_order_stays(

@@ -19,7 +19,6 @@ import sys
 
 from bgjob.home import home_dir, queue_dir
 from bgjob.shim import launch_file, lifecycle
-from bgjob.shim.dispatcher import keep_dispatching
 from bgjob.shim.guard import under_guard
 from bgjob.shim.handoff import (
     LAUNCH_FILE,
@@ -46,6 +45,8 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "zygote":
         zygote(umask)
     elif lock is not None:
+        from bgjob.shim.dispatcher import keep_dispatching
+
         keep_dispatching(os.curdir, lock, start_queued)
     else:
         descriptors = list(map(int, arguments[2:]))
@@ -80,6 +81,9 @@ def zygote(umask: int) -> None:
     os.close(null)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps our guards
     processes.set_process_name("bgjob-zygote")
+    # now, and not when a job needs them: the package may be replaced by another version while we run
+    from bgjob.shim import limited_child, limits  # noqa: F401
+
     gc.collect()
     gc.freeze()
     while True:

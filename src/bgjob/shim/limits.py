@@ -4,7 +4,8 @@
     open files, file size       by the kernel, per process; so is CPU time, in case the shim is killed
     output, silence             by the shim, which sees all of it
 
-`limits.json` tells readers which of these is at work. Only a shim whose job has limits imports this module.
+`limits.json` tells readers which of these is at work. Only zygotes and shims of jobs with limits import this
+module.
 """
 
 from __future__ import annotations

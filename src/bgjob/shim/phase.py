@@ -40,4 +40,5 @@ class Over:
         self.pid, self.outcome, self.stopping = pid, outcome, stopping
 
 
-Phase = Running | Pausing | Over
+if TYPE_CHECKING:
+    Phase = Running | Pausing | Over

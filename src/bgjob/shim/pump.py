@@ -120,10 +120,10 @@ class Pump:
             self.close()
 
     def _on_event(self, fd: int, event: int) -> None:
-        if not event & READABLE and self._rest:
-            return self._end_rest()  # the last writer is gone, and may have left something to read
-        if not event & READABLE:
-            return self._close(fd)  # a hang-up, and nothing left to read
+        if not event & READABLE:  # a hang-up; of a pipe that is not read during a rest, it may be full
+            self._end_rest()
+            if not readable_bytes(fd):
+                return self._close(fd)
         moved = 0
         while moved < SHARE_BYTES and (count := self._take(fd, SHARE_BYTES - moved)):
             moved += count

@@ -42,17 +42,13 @@ class Rerun:
         self._start, self._finish = start, finish
         self._restarts = Restarts(spec)
 
-    @property
-    def is_possible(self) -> bool:
-        return self._restarts.are_wanted
-
     def on_start(self) -> None:
         """A run has begun."""
         self._restarts.begin(self._log.end)
 
     def follows(self, dead: Exit, cause: Cause) -> bool:
         """Whether another run follows one that ended so."""
-        return self.is_possible and cause.ends_one_run and self._restarts.wanted_after(dead, cause)
+        return cause.ends_one_run and self._restarts.wanted_after(dead, cause)
 
     def begin_pause(self, dead: Exit, cause: Cause, started: float) -> Pausing:
         pause_s = self._restarts.note(dead, cause.limit, self._log.end)
@@ -82,7 +78,6 @@ class Rerun:
         except OSError as error:
             if error.errno in TRANSIENT:
                 return self._run_at(TRY_AGAIN_S, pausing)
-            pausing.stopping = (
-                pausing.cause
-            )  # its directory or its shell is gone: it ends as its last run has
+            # The job's directory or its shell is gone: the job ends as its last run ended.
+            pausing.stopping = pausing.cause
             self._finish(pausing)

@@ -79,7 +79,7 @@ class Supervisor:
         )
         self._stdin = Stdin(loop, held.ends, handoff, pump.settled_log_end, self._prompts.on_activity)
         self._stop = Stop(loop)
-        self._rerun = Rerun(spec, loop, log, handoff, self._start_next_run, self._end_pause)
+        self._rerun = self._made_rerun() if spec.get("restart") else None
         requests = Requests(loop, log, pump, self._stdin, self._stop, lambda: self._phase, self._kill)
         self._waiters = requests.waiters
         server = ControlServer(loop, held.control, requests.serve, requests.forget)
@@ -92,6 +92,10 @@ class Supervisor:
         from bgjob.shim.limits import Limits  # few jobs have some
 
         return Limits(self._spec, self._loop, self._end_by)
+
+    def _made_rerun(self) -> Rerun:
+        start, finish = self._start_next_run, self._end_pause
+        return Rerun(self._spec, self._loop, self._log, self._handoff, start, finish)
 
     # -- the beginning ------------------------------------------------------------------------------
 
@@ -107,7 +111,8 @@ class Supervisor:
         else:
             pid = self._limits.around(lambda bounds: self._spawn(child_ends, bounds))
         self._phase, self._has_children = Running(pid), True
-        self._rerun.on_start()
+        if self._rerun:
+            self._rerun.on_start()
         self._watch_child(pid)
         return pid
 
@@ -143,6 +148,7 @@ class Supervisor:
     def resume_pause(self, last_pid: int, started: float, until: float, stopping: Stopping | None) -> None:
         """Go on with a job that is between two runs."""
         self.started = started
+        self._rerun = self._rerun or self._made_rerun()
         self._phase = self._rerun.resume_pause(last_pid, until)
         reserve_outcome()
         if stopping:
@@ -250,7 +256,7 @@ class Supervisor:
         phase = self._phase
         if isinstance(phase, Pausing) and cause.ends_one_run:
             return self._stop.begin(signal_number, grace_s)  # its run has ended already
-        if phase.stopping is None or (self._rerun.is_possible and phase.stopping.ends_one_run):
+        if phase.stopping is None or (self._rerun and phase.stopping.ends_one_run):
             phase.stopping = cause
         self._handoff.stopping(phase.stopping, signal_number, time.monotonic() + grace_s)
         self._stop.begin(signal_number, grace_s)
@@ -280,7 +286,7 @@ class Supervisor:
         if self._limits and not running.stopping:
             self._limits.end_by_kernel(dead)  # the kernel ended one process: the others end too
         cause = running.stopping or dead.cause
-        if not self._rerun.follows(dead, cause):
+        if self._rerun is None or not self._rerun.follows(dead, cause):
             return self._write_outcome(dead, cause)
         self._phase = self._rerun.begin_pause(dead, cause, self.started)
         self._stdin.end_all("the job has ended, and is about to be run again")
@@ -288,7 +294,7 @@ class Supervisor:
         return True
 
     def _go_on(self) -> None:
-        if isinstance(self._phase, Pausing) and not self._has_children:
+        if self._rerun and isinstance(self._phase, Pausing) and not self._has_children:
             if self._phase.stopping is None:
                 self._stop.reset()
             self._rerun.on_childless(self._phase)
