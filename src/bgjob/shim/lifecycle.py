@@ -122,12 +122,15 @@ def _run_to_end(supervisor: Supervisor) -> None:
 
 
 def _start_dispatcher() -> None:
-    """The last act of a shim: until the shim is gone, a process that it starts stays in its tree."""
+    """The last act of a shim: until the shim is gone, a process that it starts stays in its tree.
+
+    No error leaves it: the guard would take the job over, though the starter was told that nothing was run.
+    """
     try:
         if queue_dir.needs_dispatcher(HOME):
             os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
-    except FileNotFoundError:
-        pass  # the home or the job's directory is gone; a home that was moved is looked at by other processes
+    except OSError:
+        pass  # the home is gone, or the machine lacks something: the next process that looks starts one
 
 
 # -- a job whose shim was killed ------------------------------------------------------------------------
