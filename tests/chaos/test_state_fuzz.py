@@ -18,7 +18,7 @@ from tests.support.requires import linux_only
 
 AT_ONCE = 4  # it waits as long as it works
 SHARE = 1 if os.environ.get("BGJOB_STATE_FUZZ") == "all" else 10
-FEWEST = 700
+FEWEST = 300
 HERE = Path(__file__).parents[2]
 
 

@@ -15,7 +15,7 @@ from tests.chaos.strace import Point
 from tests.support.waiting import wait_until
 
 AT_ONCE = 6
-ALIKE_EVERY = 4
+ALIKE_EVERY = 8
 
 
 @dataclass(frozen=True)
