@@ -138,11 +138,13 @@ def memory_beside_jobs(lab: Lab, side: Side, jobs: int = IDLE_JOBS) -> tuple[flo
         server.tools()
         processes.settle()
         before_mb = processes.memory_mb(server.pid, "Pss")
-        for _ in range(jobs):
-            execute(server, IDLE)
+        started = [execute(server, IDLE) for _ in range(jobs)]
         processes.settle()
         beside = [one for one in processes.descendants() if one.alive and not _is_idle_job(one)]
         after_mb = sum(processes.memory_mb(one.pid, "Pss") for one in beside)
+        for job_id in started:  # end_all would leave their control groups behind
+            server.tool("kill_job", job_id=job_id)
+        processes.settle()
         return (after_mb - before_mb) / jobs, len(beside) - 1
     finally:
         server.end()

@@ -87,7 +87,7 @@ jobs.close()
 """
 pytestmark = pytest.mark.timeout(1800)  # thousands of disks
 SEGMENT_DIGITS = len(segment_name(0))
-SAMPLES = 10
+SAMPLES = 6
 """Random disks per moment, beside all beginnings."""
 Terminal = list[tuple[int, int, int]]
 Output = dict[int, tuple[int, int]]
