@@ -1,8 +1,8 @@
 """kill -9 at every system call: whichever of a job's processes it hits, and whenever, nothing of the job is lost.
 
-A dry run lists the calls of a process; then one trial per call, in which strace kills it there. Left out are only
-calls after which nothing outside the process has changed (tools.HARMLESS), and most of the beginning of a play that
-another has had already: BGJOB_CHAOS_EVERY=1 has these too.
+A dry run lists the calls of a process; then one trial per call, in which strace kills it there. Calls after which
+nothing outside the process has changed are left out (tools.HARMLESS). Of plays after the first one, most of what
+begins alike is left out, and half of a shim's rest: BGJOB_CHAOS_EVERY=1 has these too.
 """
 
 import os

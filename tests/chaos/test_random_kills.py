@@ -15,7 +15,7 @@ from tests.chaos.stage import Stage, built_stage
 from tests.support.requires import linux_only
 
 pytestmark = linux_only
-KILLS = int(os.environ.get("BGJOB_CHAOS_KILLS") or 1000)
+KILLS = int(os.environ.get("BGJOB_CHAOS_KILLS") or 500)
 SEED = int(os.environ.get("BGJOB_CHAOS_SEED") or random.randrange(1 << 32))
 MOST_SHOWN = 30
 ROOT = Path(__file__).parents[2]
