@@ -144,14 +144,31 @@ def pour(writer: LogWriter, stream: int, data: bytes) -> None:
 
 def kept_pieces(log: Path) -> Iterator[tuple[int, int, bytes]]:
     """(stream, where in that stream, bytes), by the documented format alone."""
-    for path in sorted(path for path in log.glob("*") if path.name.isdigit()):
-        index, data, start = path.with_suffix(".runs").read_bytes(), path.read_bytes(), int(path.name)
-        at = dict(zip((STDOUT, STDERR), struct.unpack_from("<QQ", index), strict=True))
+    segments = {int(path.name): path.read_bytes() for path in log.glob("*") if path.name.isdigit()}
+    for start, data in sorted(segments.items()):
+        index = (log / f"{start:020}.runs").read_bytes()
+        at = dict(zip(STREAMS, struct.unpack_from("<QQ", index), strict=True))
         runs = list(struct.iter_unpack("<QQ", index[16 : len(index) // 16 * 16]))
         for (left, stamp), (right, _) in zip(runs, [*runs[1:], (start + len(data), 0)], strict=True):
             stream, piece = stamp & 0xFF, data[left - start : right - start]
             yield stream, at[stream], piece
             at[stream] += len(piece)
+    for stream, offset, at_stream, piece in share_pieces(log):
+        if not any(start <= offset < start + len(data) for start, data in segments.items()):
+            yield stream, at_stream, piece
+
+
+def share_pieces(log: Path) -> Iterator[tuple[int, int, int, bytes]]:
+    """(stream, where in the log, where in that stream, bytes) of what is kept of segments that were deleted."""
+    for stream, suffix in zip(STREAMS, ("stdout", "stderr"), strict=True):
+        for path in log.glob(f"*.{suffix}"):
+            data = path.read_bytes()
+            at_stream, place = struct.unpack_from("<QQ", data)[STREAMS.index(stream)], 16
+            while place < len(data):
+                offset, _, count = struct.unpack_from("<QQQ", data, place)
+                place += 24
+                yield stream, offset, at_stream, data[place : place + count]
+                at_stream, place = at_stream + count, place + count
 
 
 def missing_bytes(jobs: Jobs, job_id: str, log: Path, printed: dict[int, bytes]) -> int:
