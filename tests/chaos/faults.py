@@ -325,10 +325,7 @@ def cast(scene: Scene, case: Case) -> tuple[Server, int]:
         server.stop()
         return server, server.pid
     zygote = scene.with_zygote(case.role)
-    scene.jobs.context.spawner._requests = None  # it is the server's
-    scene.server = Server(scene._stage.servers, scene.environment, zygote.requests, many=True)
-    scene.leave.callback(scene.server.close)
-    return scene.server, zygote.stopped_pid()
+    return scene.with_server_of(zygote), zygote.stopped_pid()
 
 
 def descriptors(server: Server) -> set[str]:

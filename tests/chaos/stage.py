@@ -163,9 +163,13 @@ class Scene:
         return self.zygote
 
     def with_server(self, launch: Launch) -> Server:
-        requests = self.with_zygote(None).requests if launch == "zygote running" else None
+        zygote = self.with_zygote(None) if launch == "zygote running" else None
+        return self.with_server_of(zygote, many=launch != "fresh")
+
+    def with_server_of(self, zygote: Zygote | None, *, many: bool = True) -> Server:
+        requests = zygote.requests if zygote else None
         self.jobs.context.spawner._requests = None  # it is the server's
-        self.server = Server(self._stage.servers, self.environment, requests, many=launch != "fresh")
+        self.server = Server(self._stage.servers, self.environment, requests, many)
         self.leave.callback(self.server.close)
         return self.server
 

@@ -2,12 +2,13 @@
 
 import collections
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.process_table import go_on
-from tests.support.waiting import PATIENCE_S
+from tests.support.process_table import go_on, is_stopped
+from tests.support.waiting import PATIENCE_S, wait_until
 
 CALL = re.compile(r"^([a-z0-9_]+)\((.*)$", re.MULTILINE)
 # Calls that leave nothing behind outside the process: a kill after one of them is a kill before it.
@@ -49,6 +50,11 @@ class Tracer:
         assert b"attached" in first_words, first_words
         go_on(pid)
 
+    @property
+    def is_over(self) -> bool:
+        """The process is gone."""
+        return self._strace.poll() is not None
+
     def struck(self) -> bool:
         """Whether it has killed; once the process is gone, one way or the other."""
         return DEATH in self._seen()
@@ -68,6 +74,11 @@ class Tracer:
     def _seen(self) -> str:
         self._strace.communicate(timeout=PATIENCE_S)
         return self._notes.read_text()
+
+    def hold(self) -> None:
+        """The process stops at its next system call and cannot be continued, until close()."""
+        self._strace.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(self._strace.pid), "strace stops")
 
     def close(self) -> None:
         if self._strace.poll() is None:

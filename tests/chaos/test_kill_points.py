@@ -12,7 +12,7 @@ import pytest
 
 from tests.chaos.plays import conversation, plays
 from tests.chaos.stage import Launch, Stage, built_stage
-from tests.chaos.trial import Case, Result, summary, try_all
+from tests.chaos.trial import Case, Result, summary, try_all, try_until_fork
 from tests.support.requires import linux_only, needs
 
 pytestmark = [linux_only, needs("strace"), pytest.mark.timeout(1800)]
@@ -54,6 +54,17 @@ def test_a_killed_starter_leaves_a_whole_job_or_none(stage: Stage, terminal: boo
     results = try_all(stage, cases, EVERY)
     assert_struck(results, at_least=80)
     assert {result.outcome for result in results if result.struck} == {"none", "never started", "whole"}
+
+
+@MODES
+def test_a_shim_killed_with_its_starter_leaves_a_whole_job_or_one_that_never_started(
+    stage: Stage, terminal: bool
+) -> None:
+    """The guard starts the job if the shim would have: the shim had taken it."""
+    case = Case(conversation(terminal), "shim", with_starter=True)
+    results = try_until_fork(stage, case)
+    assert_struck(results, at_least=30)
+    assert {result.outcome for result in results if result.struck} == {"never started", "whole"}
 
 
 def launches(terminal: bool) -> list[Launch]:

@@ -1,7 +1,9 @@
 """One trial: a play during which one process is killed at one system call, and what must be true all the same."""
 
+import os
 import random
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +13,12 @@ from bgjob.core.errors import BgjobError
 from bgjob.core.job import Lost, NeverStarted, Running
 from tests.chaos.plays import Actor, Play
 from tests.chaos.stage import Launch, Role, Scene, Stage, Violation
-from tests.chaos.strace import Point
+from tests.chaos.strace import Point, Tracer
+from tests.support.process_table import parent_of, wait_until_gone
 from tests.support.waiting import wait_until
 
 AT_ONCE = 6
+FORKS = ("clone", "clone3", "vfork", "fork")
 ALIKE_EVERY = 8
 OWN_EVERY = {"shim": 2}
 """Shims have by far the most points."""
@@ -25,6 +29,8 @@ class Case:
     play: Play
     role: Role
     launch: Launch = "zygote running"
+    with_starter: bool = False
+    """The starter is killed too, before the guard can know that its shim was."""
 
     def __str__(self) -> str:
         return f"{self.role}, {self.play.name}" + (f", {self.launch}" if self.role == "starter" else "")
@@ -63,9 +69,12 @@ def try_point(stage: Stage, case: Case, point: Point) -> Result:
 
 
 def perform(scene: Scene, case: Case, point: Point | None) -> str:
-    outcome = (
-        perform_starter(scene, case, point) if case.role == "starter" else perform_other(scene, case, point)
-    )
+    if case.with_starter and point:
+        outcome = perform_shim_and_starter(scene, case, point)
+    elif case.role == "starter":
+        outcome = perform_starter(scene, case, point)
+    else:
+        outcome = perform_other(scene, case, point)
     scene.dismiss()
     scene.check_nothing_is_left()
     return outcome
@@ -95,6 +104,24 @@ def perform_starter(scene: Scene, case: Case, point: Point | None) -> str:
     return see_to_its_end(actor, case.play) if "id" in answer else see_what_is_there(actor, case.play)
 
 
+def perform_shim_and_starter(scene: Scene, case: Case, point: Point) -> str:
+    zygote = scene.with_zygote("shim")
+    shim = zygote.stopped_pid()
+    scene.trace(shim, point)
+    guard = Tracer(parent_of(shim), None, scene.directory / "trace of the guard")
+    try:
+        guard.hold()
+        server = scene.with_server_of(zygote)
+        server.ask(case.play.command, case.play.options)
+        wait_until(lambda: scene.traced.is_over or has_begun(scene), "the shim is gone, or was missed")
+        os.kill(server.pid, signal.SIGKILL)
+        wait_until_gone(server.pid)
+    finally:
+        guard.close()
+    [job_id] = scene.job_ids()
+    return see_what_is_there(Actor(scene.jobs, job_id, scene.gate), case.play)
+
+
 def see_to_its_end(actor: Actor, play: Play) -> str:
     play.act(actor)
     play.check(actor.jobs, actor.job_id)
@@ -110,9 +137,21 @@ def see_what_is_there(actor: Actor, play: Play) -> str:
     return see_to_its_end(actor, play)
 
 
+def has_begun(scene: Scene) -> bool:
+    return any((scene.home / "jobs").glob("*/run.json"))
+
+
 def has_begun_or_ended(actor: Actor) -> bool:
     state = actor.jobs.status(actor.job_id).job.state
     return not isinstance(state, Running) or state.run is not None
+
+
+def try_until_fork(stage: Stage, case: Case) -> list[Result]:
+    """Only the points at which a shim has a job, and the job's process is not there yet."""
+    _recvmsg, *points = points_of(stage, case, every=True)
+    end = next(number for number, point in enumerate(points, 1) if point.call in FORKS)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(lambda point: try_point(stage, case, point), points[:end]))
 
 
 def try_all(stage: Stage, cases: Iterable[Case], every: bool) -> list[Result]:

@@ -150,7 +150,8 @@ def take_over(directory: str, received: HandoffReceiver, umask: int) -> None:
         return _resume_pause(spec, held, spawn, pause, received.stopping())
     if outcome is not None or received.started() or _has_children():
         return _resume(received, spec, held, spawn, outcome)
-    if _claim(held.inherited):
+    # a shim reserves the room of the outcome once the job is its own: the starter may be gone since
+    if jobdir.is_reserved(jobdir.OUTCOME) or _claim(held.inherited):
         try:
             held.ends.close()  # the shim alone had the job's ends of these, and nothing was started on them
             held.ends, child_ends = open_ends(spec)
