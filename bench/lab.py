@@ -123,6 +123,7 @@ class Lab:
             for _ in range(3):
                 run(server, "true")
             yield server
+            kill_jobs(server)
         finally:
             server.end()
             processes.end_all()
@@ -187,6 +188,19 @@ def run(server: Server, command: str, *, every_s: float = 0.002, **options: Any)
     if (word := wait_until_ended(server, job_id, every_s=every_s)) != "completed":
         raise BenchError(f"{server.name}: {command!r} ended as {word}")
     return job_id
+
+
+def kill_jobs(server: Server) -> None:
+    """All that run: end_all would leave their control groups behind."""
+    while server.process.poll() is None and (running := _running_jobs(server)):
+        for job_id in running:
+            server.tool("kill_job", job_id=job_id)
+    processes.settle()
+
+
+def _running_jobs(server: Server) -> list[str]:
+    """Of the newest: the reference's tool has no filter."""
+    return [job["job_id"] for job in server.tool("list_jobs")["jobs"] if job["status"] == "running"]
 
 
 def wait_until(

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import processes
-from bench.lab import BenchError, Lab, Server, Side, execute, gate, open_gate, run, take_turns
+from bench.lab import BenchError, Lab, Server, Side, execute, gate, kill_jobs, open_gate, run, take_turns
 from bench.report import Result, Row, ours_at_most, ratio_at_least
 
 GB = 1_000_000_000
@@ -138,13 +138,12 @@ def memory_beside_jobs(lab: Lab, side: Side, jobs: int = IDLE_JOBS) -> tuple[flo
         server.tools()
         processes.settle()
         before_mb = processes.memory_mb(server.pid, "Pss")
-        started = [execute(server, IDLE) for _ in range(jobs)]
+        for _ in range(jobs):
+            execute(server, IDLE)
         processes.settle()
         beside = [one for one in processes.descendants() if one.alive and not _is_idle_job(one)]
         after_mb = sum(processes.memory_mb(one.pid, "Pss") for one in beside)
-        for job_id in started:  # end_all would leave their control groups behind
-            server.tool("kill_job", job_id=job_id)
-        processes.settle()
+        kill_jobs(server)
         return (after_mb - before_mb) / jobs, len(beside) - 1
     finally:
         server.end()
