@@ -2,15 +2,22 @@
 
 import contextlib
 import hashlib
+import json
+import os
+import signal
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from bgjob.api import Jobs, JobStatus
+from bgjob.api import Jobs, JobStatus, Typed
+from bgjob.core.errors import InvalidArgument, StdinIsNull
 from bgjob.core.job import Exited
+from bgjob.link.control import NoShim
 from tests.support.gate import Gate
-from tests.support.shims import Caller, ask, directory, is_alive_and_well
+from tests.support.requires import linux_only
+from tests.support.shims import Caller, ask, directory, is_alive_and_well, shim_pid
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], JobStatus]
 PIPE_BYTES = 65_536
@@ -153,3 +160,65 @@ def test_a_job_that_ends_under_a_feed_answers_it(jobs: Jobs, ended: Ended) -> No
         caller.close()
         assert isinstance(state, Exited)
         assert state.code == 7
+
+
+class TestNull:
+    def test_a_job_with_null_stdin_reads_nothing_and_ends(self, jobs: Jobs, ended: Ended) -> None:
+        job_id = jobs.execute("readlink /proc/self/fd/0; cat; echo read", stdin="null").id
+        ended(job_id)
+        assert jobs.output(job_id).stdout == "/dev/null\nread\n"
+
+    def test_it_cannot_be_typed_into_and_says_how_it_can(self, jobs: Jobs) -> None:
+        job_id = jobs.execute("sleep 1000", stdin="null").id
+        with pytest.raises(StdinIsNull, match=r"stdin='open'.*pty=true"):
+            jobs.interact(job_id, Typed("x"))
+        assert ask(jobs, job_id, b"x", op="stdin", length=1, wait_s=5)["error"] == "stdin is closed"
+        assert is_alive_and_well(jobs, job_id)
+
+    def test_every_run_of_it_has_null_stdin(self, jobs: Jobs, gate: Gate, ended: Ended) -> None:
+        command = f"cat; readlink /proc/self/fd/0; {gate.pause}; exit 3"
+        restart = {"restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01}
+        job_id = jobs.execute(command, stdin="null", options=restart).id
+        for _ in range(2):
+            gate.wait_until_reached()
+            with pytest.raises(StdinIsNull):
+                jobs.interact(job_id, Typed("x"))
+            gate.open()
+        ended(job_id)
+        assert jobs.output(job_id).stdout == "/dev/null\n" * 2
+
+    @linux_only
+    @pytest.mark.parametrize("restart", ["no", "on-failure"])
+    def test_a_guard_that_takes_over_gives_it_none(
+        self, jobs: Jobs, gate: Gate, ended: Ended, restart: str
+    ) -> None:
+        job_id = jobs.execute(f"{gate.pause}; cat; exit 7", stdin="null", options={"restart": restart}).id
+        gate.wait_until_reached()
+        os.kill(shim_pid(jobs, job_id), signal.SIGKILL)
+        wait_until(lambda: ask_in_vain(jobs, job_id) == "stdin is closed")
+        assert not (directory(jobs, job_id) / "shim-error.txt").exists()
+        jobs.kill(job_id, grace_s=0)
+
+    def test_a_spec_without_the_word_means_open(self, jobs: Jobs) -> None:
+        job_id = jobs.execute("cat").id
+        path = directory(jobs, job_id) / "spec.json"
+        spec = json.loads(path.read_text())
+        assert spec.pop("stdin") == "open"
+        path.write_text(json.dumps(spec))
+        assert jobs.status(job_id).job.spec.stdin == "open"
+        assert jobs.interact(job_id, Typed("hello"), wait_s=20).output.stdout == "hello\n"
+
+    def test_a_terminal_is_no_null_stdin(self, jobs: Jobs) -> None:
+        with pytest.raises(InvalidArgument, match="stdin='null' does not go with pty=true"):
+            jobs.execute("true", stdin="null", pty=True)
+
+    def test_another_word_is_a_clear_error(self, jobs: Jobs) -> None:
+        with pytest.raises(InvalidArgument, match="stdin='shut' is not known. Accepted: open, null"):
+            jobs.execute("true", stdin="shut")  # type: ignore[arg-type]
+
+
+def ask_in_vain(jobs: Jobs, job_id: str) -> str | None:
+    """Why nothing can be written to its stdin; None while its guard takes over."""
+    with contextlib.suppress(NoShim):
+        return str(ask(jobs, job_id, b"x", op="stdin", length=1, wait_s=5)["error"])
+    return None

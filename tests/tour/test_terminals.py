@@ -86,6 +86,12 @@ def test_text_can_go_without_its_newline(server: Server) -> None:
     assert server.output(job_id, since=cursor)["stdout"].splitlines() == ["cd", "abcd"]
 
 
+def test_backspace_removes_a_whole_character(server: Server) -> None:
+    job_id = start(server, "read line; echo ${#line} bytes left; cat")
+    press(server, job_id, "é", "backspace", "enter", add_newline=False)
+    server.wait_until_printed(job_id, "0 bytes left")
+
+
 def test_a_resize_reaches_the_job_and_its_screen(server: Server, gate: Gate) -> None:
     job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done")
     gate.wait_until_reached()

@@ -13,7 +13,7 @@ from bgjob.api.results import Interaction
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
-from bgjob.core.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed
+from bgjob.core.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed, StdinIsNull
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -57,6 +57,8 @@ def interact_with_job(
     check_may_steer(context.settings, job)
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise NotRunning(job_id)
+    if job.spec.stdin == "null":
+        raise StdinIsNull(job_id)
     data = b"" if resize and typed == Typed() else _bytes_of(typed, snapshot)
     try:
         with _line(context, job_id) as shim:

@@ -6,13 +6,13 @@ import shutil
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, get_args
 
 from bgjob.api.context import Context
 from bgjob.api.find import find_job
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, InvalidCommand, WorkingDirectoryGone
-from bgjob.core.job import Spec
+from bgjob.core.job import Spec, StdinWord
 from bgjob.core.patterns import compile_pattern
 from bgjob.home import jobdir, queue_dir
 from bgjob.output.cleaner import first_hidden
@@ -39,6 +39,7 @@ class Asked(TypedDict, total=False):
     pty: bool
     rows: int
     cols: int
+    stdin: StdinWord | None
     queue: bool
     after: Sequence[str] | None
     watch: Sequence[str] | None
@@ -73,6 +74,7 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
         pty=asked.get("pty", False),
         rows=rows,
         cols=cols,
+        stdin=_checked_stdin(asked.get("stdin"), pty=asked.get("pty", False)),
         restricted=bool(settings.allowed_commands),
         limits=options.limits_of(given),
         on_output_limit=given.get("on_output", "drop_oldest"),
@@ -143,6 +145,17 @@ def check_size(rows: int, cols: int) -> None:
         raise InvalidArgument(
             f"A terminal of {rows} rows and {cols} cols. Accepted: 1 to {MOST_ROWS} rows, 1 to {MOST_COLS} cols."
         )
+
+
+def _checked_stdin(stdin: StdinWord | None, *, pty: bool) -> StdinWord:
+    if stdin not in (None, *get_args(StdinWord)):
+        raise InvalidArgument(f"={str(stdin)[:40]!r} is not known. Accepted: open, null.", argument="stdin")
+    if stdin == "null" and pty:
+        raise InvalidArgument(
+            "='null' does not go with pty=true: the stdin of a job on a terminal is the terminal. Leave out one.",
+            argument="stdin",
+        )
+    return stdin or "open"
 
 
 def _checked_watch(watch: Sequence[str] | None) -> list[str]:

@@ -11,6 +11,7 @@
     ├── AlreadyRunning      a job of this name runs, and the caller did not want a second
     ├── NotRunning          the job has ended and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
+    ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── NotSteerable        the job's shim does not answer
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
@@ -102,6 +103,14 @@ class StdinClosed(BgjobError):
     def __init__(self, job_id: str) -> None:
         super().__init__(
             f"Job {job_id} has no open stdin: it was closed by an earlier call or by the job itself."
+        )
+
+
+class StdinIsNull(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"Job {job_id} cannot be typed into: its stdin is /dev/null.",
+            "Start it with stdin='open', or with pty=true for a terminal.",
         )
 
 

@@ -12,6 +12,7 @@ CauseWord = Literal[
 ]
 LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silence"]
 """The limits that end a job; one more, open files, only makes its calls fail."""
+StdinWord = Literal["open", "null"]
 
 
 Event = dict[str, Any]
@@ -33,6 +34,8 @@ class Spec:
     pty: bool = False
     rows: int = 24
     cols: int = 80
+    stdin: StdinWord = "open"
+    """null: /dev/null, and nothing can be typed into the job."""
     restricted: bool = False
     """A server with an allow-list started it: its pagers and editors run no commands."""
     limits: Mapping[str, float] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
-from bgjob.core.job import StatusWord
+from bgjob.core.job import StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.registry import Caller, Registry
 from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
@@ -55,6 +55,7 @@ def execute_command(
     pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
     rows: int = 24,
     cols: int = 80,
+    stdin: Annotated[StdinWord | None, Field(description="null: /dev/null; open can be typed into")] = None,
     queue: Annotated[bool, Field(description="wait for a free slot instead of failing")] = False,
     after: Annotated[list[str] | None, Field(description="queue it behind these ids or names")] = None,
     watch: Annotated[list[str] | None, Field(description="RE2; each match is an event")] = None,
@@ -78,6 +79,7 @@ def execute_command(
             pty=pty,
             rows=rows,
             cols=cols,
+            stdin=stdin,
             queue=queue,
             after=after,
             watch=watch,

@@ -23,19 +23,23 @@ if TYPE_CHECKING:
     from bgjob.shim.limited_child import Bounds
 
 TERMINAL_TYPE = "xterm-256color"
+IUTF8 = 0o40000  # on Linux and macOS; `termios` lacks it
 # a start that fails by one of these may work in a moment
 TRANSIENT = (*jobdir.OUR_TROUBLE, errno.ENOSPC, errno.EDQUOT)
 OURS_ALONE = (signal.SIGPIPE, signal.SIGXFSZ)  # the interpreter ignores them; a job must not
 
 
 class ParentEnds:
-    """The shim's ends of stdin and output. A terminal is both; its output goes through a pipe of ours."""
+    """The shim's ends of stdin and output. A terminal is both; its output goes through a pipe of ours.
+
+    A stdin that is closed, or was /dev/null from the start, is -1.
+    """
 
     def __init__(self, descriptors: list[int], is_terminal: bool) -> None:
         self.descriptors, self.is_terminal = descriptors, is_terminal
         self.stdin = os.dup(descriptors[0]) if is_terminal else descriptors[0]  # to write; the other to read
         for fd in descriptors:
-            if fd >= 0:  # stdin may be closed already
+            if fd >= 0:
                 os.set_blocking(fd, False)
 
     def close(self) -> None:
@@ -64,7 +68,8 @@ class ChildEnds:
 
 def open_ends(spec: Record) -> tuple[ParentEnds, ChildEnds]:
     if not spec.get("pty"):
-        their_stdin, stdin = os.pipe()
+        is_null = spec.get("stdin") == "null"
+        their_stdin, stdin = (os.open(os.devnull, os.O_RDONLY), -1) if is_null else os.pipe()
         stdout, their_stdout = os.pipe()
         stderr, their_stderr = os.pipe()
         return ParentEnds([stdin, stdout, stderr], False), ChildEnds(
@@ -72,6 +77,7 @@ def open_ends(spec: Record) -> tuple[ParentEnds, ChildEnds]:
         )
     terminal, theirs = os.openpty()
     resize(terminal, spec["rows"], spec["cols"])
+    _expect_utf8(terminal)
     relay, entry = os.pipe()
     return ParentEnds([terminal, relay, entry], True), ChildEnds([theirs], os.ttyname(theirs))
 
@@ -124,6 +130,13 @@ def _return_to(directory: int) -> None:
 def resize(terminal: int, rows: int, cols: int) -> None:
     """The kernel tells the job by SIGWINCH."""
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
+
+
+def _expect_utf8(terminal: int) -> None:
+    """Backspace removes a whole character, and not its last byte."""
+    settings = termios.tcgetattr(terminal)
+    settings[0] |= IUTF8
+    termios.tcsetattr(terminal, termios.TCSANOW, settings)
 
 
 def end_of_file(terminal: int) -> bytes:

@@ -43,7 +43,7 @@ class Held:
 
     def descriptors(self) -> list[int]:
         inherited = self.inherited
-        ours = [self.control.fileno(), *self.ends.descriptors]
+        ours = [self.control.fileno(), *sendable(self.ends)]
         return [inherited.lock, inherited.ready, inherited.launch_file, *ours, *inherited.slots]
 
     def publish(self) -> None:
@@ -106,7 +106,7 @@ class HandoffSender:
 
     def new_ends(self, ends: ParentEnds) -> None:
         """Before the job is run again."""
-        self._send(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(ends.descriptors))])
+        self._send(NEW_ENDS, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _packed(sendable(ends)))])
 
     def new_control(self, fd: int) -> None:
         """The published socket was removed or replaced; this is the new one."""
@@ -204,10 +204,20 @@ class HandoffReceiver:
         cause, number, moment = self._facts[STOPPING].split()
         return cause.decode(), int(number), float(moment)
 
-    def held(self, is_terminal: bool) -> Held:
+    def held(self, spec: Record) -> Held:
+        if spec.get("stdin") == "null":
+            self._drop(STDIN)
         lock, ready, launch_file, control, *rest = self._descriptors
         inherited = Inherited([lock, ready, launch_file, *rest[3:]])
-        return Held(inherited, socket.socket(fileno=control), ParentEnds(rest[:3], is_terminal))
+        return Held(
+            inherited, socket.socket(fileno=control), ParentEnds(rest[:3], is_terminal=bool(spec.get("pty")))
+        )
+
+
+def sendable(ends: ParentEnds) -> list[int]:
+    """A message carries open descriptors only: in the place of a stdin that there is not goes stdout."""
+    stdin, stdout, stderr = ends.descriptors
+    return [stdin if stdin >= 0 else stdout, stdout, stderr]
 
 
 def _packed(descriptors: list[int]) -> bytes:

@@ -143,7 +143,7 @@ def take_over(directory: str, received: HandoffReceiver, umask: int) -> None:
         spec = _retrying(launch_file.spec_on_disk)
     except OSError:
         return _kill_all(os.path.basename(directory))  # the job was removed: it has no log and no outcome
-    held = received.held(is_terminal=bool(spec.get("pty")))
+    held = received.held(spec)
     outcome = _retrying(_outcome_on_disk)
     spawn = _spawner(spec, held.inherited, umask)
     if outcome is None and (pause := received.paused()):

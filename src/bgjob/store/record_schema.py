@@ -23,6 +23,7 @@ from bgjob.core.job import (
     Run,
     Signaled,
     Spec,
+    StdinWord,
     TimedOut,
 )
 
@@ -247,6 +248,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "pty": _is_flag,
     "rows": _is_length,
     "cols": _is_length,
+    "stdin": _one_of(*get_args(StdinWord)),
     "restricted": _is_flag,
     "limits": _are_limits,
     "on_output_limit": _one_of("drop_oldest", "stop"),
