@@ -19,7 +19,7 @@ from bgjob.output.cleaner import first_hidden
 from bgjob.terminal.size import MOST_COLS, MOST_ROWS
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-DEFAULT_SHELL = "/bin/sh"
+SMALLEST_SHELL = "/bin/sh"
 NAME_MAX_CHARACTERS = 200
 # elsewhere these can be seen; in a name they are controls too
 BLANKS = {ord(letter): "\r" for letter in "\n\t"}
@@ -173,7 +173,7 @@ def _checked_watch(watch: Sequence[str] | None) -> list[str]:
 
 def _shell(name: str | None) -> str:
     if name is None:
-        return DEFAULT_SHELL
+        return shutil.which("bash") or SMALLEST_SHELL  # what models and people write is bash
     path = shutil.which(name) if name in SHELLS else None
     if path is None:
         found = ", ".join(shell for shell in SHELLS if shutil.which(shell))

@@ -35,6 +35,7 @@ HOOK_VARIABLES = (
 
 def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
     """A job that runs; or that has failed already, and says why."""
+    command = command.replace("\r\n", "\n")
     env, settings = asked.get("env") or {}, context.settings
     _check_policy(settings, command, asked.get("cwd"), env)
     spec = spec_of(context, command, **asked)

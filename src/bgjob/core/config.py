@@ -29,6 +29,8 @@ from bgjob.core.values import (
 
 PREFIX = "MCP_BG_"
 ALLOW_LIST = "MCP_BG_ALLOWED_COMMANDS"
+# without it Python keeps what it prints to a pipe until 8 kB are there: nobody would see a job's progress
+DEFAULT_ENVIRONMENT = {"PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,11 @@ def own_variables(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def environment_for_jobs(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """What of this environment a job inherits."""
+    """What of this environment a job inherits, and what it gets if it inherits no other value."""
     own = own_variables(environ)
     is_hidden = re.compile("|".join(map(translate, settings.hidden_variables)) or r"(?!)").match
-    return {name: value for name, value in environ.items() if name not in own and not is_hidden(name)}
+    inherited = {name: value for name, value in environ.items() if name not in own and not is_hidden(name)}
+    return DEFAULT_ENVIRONMENT | inherited
 
 
 def settings_as_markdown() -> str:
