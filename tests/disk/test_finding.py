@@ -58,7 +58,7 @@ def test_to_end_one_the_name_is_that_of_the_one_that_runs(home: Path, jobs: Jobs
 def test_of_several_that_run_under_one_name_none_is_guessed(jobs: Jobs, run: Run) -> None:
     run(FIRST, "dev")
     run(THIRD, "dev")
-    with pytest.raises(InvalidArgument, match=rf"2 jobs: {THIRD}, {FIRST}\. Give the id"):
+    with pytest.raises(InvalidArgument, match=rf"2 running jobs: {THIRD}, {FIRST}\. Give the id"):
         jobs.find_typed("dev", steered=Running)
     assert jobs.find_typed("dev").id == THIRD
 

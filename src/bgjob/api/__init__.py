@@ -34,7 +34,7 @@ from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
 from bgjob.api.events import job_events, news
 from bgjob.api.execute import IfRunning, execute_command
-from bgjob.api.find import find_job, find_typed
+from bgjob.api.find import find_job, find_typed, id_of
 from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.kill import kill_job
 from bgjob.api.news import News
@@ -113,6 +113,19 @@ class _Verb(Generic[Parameters, Answer]):
         return partial(self._function, jobs.context)
 
 
+class _JobVerb(Generic[Parameters, Answer]):
+    """A verb on one job, which a caller may name by its id, by how the id begins, or by its name."""
+
+    def __init__(self, function: Callable[Concatenate[Context, str, Parameters], Answer]) -> None:
+        self._function = function
+
+    def __get__(self, jobs: "Jobs", _owner: type["Jobs"]) -> Callable[Concatenate[str, Parameters], Answer]:
+        def verb(job: str, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Answer:
+            return self._function(jobs.context, id_of(jobs.context, job), *arguments, **named)
+
+        return verb
+
+
 class Jobs:
     """The verbs, on the jobs of one store."""
 
@@ -123,20 +136,20 @@ class Jobs:
 
     run = _Verb(execute_command)
     execute = _Verb(start_job)
-    status = _Verb(job_status)
+    status = _JobVerb(job_status)
     list = _Verb(list_jobs)
     find = _Verb(find_job)
     find_typed = _Verb(find_typed)
-    output = _Verb(job_output)
-    tail = _Verb(tail_output)
-    follow = _Verb(follow_output)
+    output = _JobVerb(job_output)
+    tail = _JobVerb(tail_output)
+    follow = _JobVerb(follow_output)
     search = _Verb(search_output)
     wait = _Verb(wait_for_conditions)
     wait_for = _Verb(wait_for_jobs)
     events = _Verb(job_events)
     news = _Verb(news)
-    interact = _Verb(interact_with_job)
-    prioritize = _Verb(prioritize)
+    interact = _JobVerb(interact_with_job)
+    prioritize = _JobVerb(prioritize)
     kill = _Verb(kill_job)
 
     def close(self) -> None:

@@ -7,63 +7,85 @@ from bgjob.core.errors import InvalidArgument, JobNotFound
 from bgjob.core.job import JOB_ID, Job, Running
 
 UNMISTAKABLE_CHARACTERS = 8  # of an id: as many as a list of jobs shows
+BEGINNING_CHARACTERS = 4
 STEERING_CHARACTERS = 3
 CUTS = ("…", "...")  # as a list shows a name that did not fit, or as it is typed
 CANDIDATES_SHOWN = 5
 
 
+def id_of(context: Context, word: str) -> str:
+    """The id of the job that is meant; an id is taken as it is, whether or not there is such a job."""
+    return word if JOB_ID.fullmatch(word) else find_job(context, word).id
+
+
+def ids_of(context: Context, words: Sequence[str]) -> list[str]:
+    """Each job once."""
+    return list(dict.fromkeys(id_of(context, word) for word in words))
+
+
 def find_job(context: Context, word: str) -> Job:
-    """By its id; or the newest of this name."""
+    """By its id, its name, or how its id begins. Of a name: the one that runs, else the newest."""
     if JOB_ID.fullmatch(word):
         return context.store.load(word)
-    if named := _named(context, word):
-        return named
-    raise JobNotFound(word)
-
-
-def find_typed(context: Context, word: str, *, steered: type[Running] | None = None) -> Job:
-    """Also by how its id or its name begins: for people, who do not type UUIDs. A name may look like either.
-
-    steered: the caller is about to do what cannot be undone, to a job in this state. Then a name means the
-    one job that is in it; a beginning of an id must not be short, and one of a name must end in an ellipsis.
-    """
-    by_id = [job_id for _, job_id in context.store.ids() if word and job_id.startswith(word)]
-    named = None if by_id and len(word) >= UNMISTAKABLE_CHARACTERS else _named(context, word, steered)
-    if job := named or _begun(context, word, by_id, steered) or _cut(context, word, steered):
+    beginning = _without_cut(word)
+    by_id = _ids_from(context, beginning) if len(beginning) >= BEGINNING_CHARACTERS else []
+    if job := _by_name_or_id(context, word, by_id, Running):
         return job
     raise JobNotFound(word)
 
 
-def _named(context: Context, name: str, steered: type[Running] | None = None) -> Job | None:
-    """The newest; to be steered, the only one in that state, if any is."""
-    jobs = (job for _, job in context.store.jobs() if job.spec.name == name)
-    if steered is None:
-        return next(jobs, None)
-    found = list(jobs)
-    able = [job for job in found if isinstance(job.state, steered)]
-    if len(able) > 1:
-        shown = _some([job.id for job in able])
-        raise InvalidArgument(f"{name!r} is the name of {len(able)} jobs: {shown}. Give the id of one.")
-    return next(iter(able or found), None)
+def find_typed(context: Context, word: str, *, steered: type[Running] | None = None) -> Job:
+    """Also by how its name begins, and by less of its id: for people, who do not type UUIDs.
 
-
-def _begun(context: Context, word: str, by_id: Sequence[str], steered: type[Running] | None) -> Job | None:
-    if not by_id:
-        return None
-    if steered and len(word) < STEERING_CHARACTERS:
+    steered: the caller is about to do what cannot be undone, to a job in this state. Then a name means the
+    one job that is in it; a beginning of an id must not be short, and one of a name must end in an ellipsis.
+    """
+    by_id = _ids_from(context, word) if word else []
+    if steered and by_id and len(word) < STEERING_CHARACTERS and not _named(context, word, steered):
         raise InvalidArgument(
             f"{word!r} is too little of an id. Give at least {STEERING_CHARACTERS} characters of it, or a name."
         )
+    if job := _by_name_or_id(context, word, by_id, steered) or _cut(context, word, steered):
+        return job
+    raise JobNotFound(word)
+
+
+def _ids_from(context: Context, beginning: str) -> list[str]:
+    return [job_id for _, job_id in context.store.ids() if job_id.startswith(beginning)]
+
+
+def _by_name_or_id(
+    context: Context, word: str, by_id: Sequence[str], wanted: type[Running] | None
+) -> Job | None:
+    """A name may look like the beginning of an id: a long beginning counts first."""
+    named = None if by_id and len(word) >= UNMISTAKABLE_CHARACTERS else _named(context, word, wanted)
+    if named or not by_id:
+        return named
     if len(by_id) > 1:
         raise InvalidArgument(f"{word!r} fits {len(by_id)} jobs: {_some(by_id)}. Give more of the id.")
     return context.store.load(by_id[0])
 
 
+def _named(context: Context, name: str, wanted: type[Running] | None) -> Job | None:
+    """The only one in the wanted state, if any is in it; else the newest."""
+    found = [job for _, job in context.store.jobs() if job.spec.name == name]
+    able = [job for job in found if wanted and isinstance(job.state, wanted)]
+    if len(able) > 1:
+        shown = _some([job.id for job in able])
+        raise InvalidArgument(
+            f"{name!r} is the name of {len(able)} running jobs: {shown}. Give the id of one."
+        )
+    return next(iter(able or found), None)
+
+
+def _without_cut(word: str) -> str:
+    return word.removesuffix(next(filter(word.endswith, CUTS), ""))
+
+
 def _cut(context: Context, word: str, steered: type[Running] | None) -> Job | None:
     """By the beginning of a name."""
-    cut = next(filter(word.endswith, CUTS), "")
-    beginning = word.removesuffix(cut)
-    if not beginning or (steered and not cut):
+    beginning = _without_cut(word)
+    if not beginning or (steered and beginning == word):
         return None
     all_names = {job.spec.name or "" for _, job in context.store.jobs()}
     names = sorted(name for name in all_names if name.startswith(beginning))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bgjob.api.context import Context
+from bgjob.api.find import id_of
 from bgjob.api.processes import first_process, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
@@ -51,10 +52,15 @@ class Waking:
         return True
 
 
-def kill_job(context: Context, job_id: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
+def kill_job(context: Context, job: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
+    """`job`: its id, how the id begins, or its name."""
     number = _signal_number(signal)
     if not 0 <= grace_s < float("inf"):
         raise InvalidArgument(f"={grace_s} is not a time. Accepted: seconds, 0 or more.", argument="grace_s")
+    try:
+        job_id = id_of(context, job)
+    except JobNotFound:
+        return Kill("not_found", 0, None)
     try:
         return _kill(context, job_id, number, grace_s)
     except JobNotFound:
@@ -190,11 +196,8 @@ def _kill_without_shim(context: Context, job: Job, was_running: bool) -> Kill:
 
 def _kill_removed(context: Context, job_id: str, grace_s: float) -> Kill:
     """A job without a directory can still have processes: it may have removed the directory itself."""
-    try:
-        with supervisors_of(context, job_id) as supervisors:
-            if supervisors.were_found:
-                return Kill("killed", _kill_by_signals(context, job_id, supervisors, grace_s), None)
-    except JobNotFound:
-        return Kill("not_found", 0, None)  # the text is no id
+    with supervisors_of(context, job_id) as supervisors:
+        if supervisors.were_found:
+            return Kill("killed", _kill_by_signals(context, job_id, supervisors, grace_s), None)
     left = 0 if sweep.are_supervised(sweep.members(job_id)) else sweep.kill(job_id)
     return Kill("killed" if left else "not_found", left, None)

@@ -29,6 +29,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 
 from bgjob.api import Cancellation
 from bgjob.core.errors import BgjobError
+from bgjob.mcp.answer_text import as_text
+from bgjob.mcp.arguments import renamed, unpacked
 from bgjob.mcp.schema import compact, complaints, shown
 from bgjob.output.cleaner import without_hidden
 
@@ -50,8 +52,6 @@ OUTPUT = "output"
 Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
 """Given the arguments and the answer of a call: fields to add to the answer."""
 Progress = Callable[[float, float | None, str | None], Coroutine[Any, Any, None]]
-
-_as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Caller:
@@ -121,7 +121,13 @@ class Entry(Generic[Api]):
     def tidied(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Many clients send null for an optional argument; and models put an option beside the arguments."""
         required = self.tool.input_schema.get("required", ())
-        tidy = {name: value for name, value in given.items() if value is not None or name in required}
+        properties = self.tool.input_schema.get("properties", {})
+        named = renamed(given, properties)
+        tidy = {
+            name: unpacked(value, properties.get(name, {}))
+            for name, value in named.items()
+            if value is not None or name in required
+        }
         strays = {name: tidy.pop(name) for name in self.options if name in tidy}
         inside = tidy.get(OPTIONS) or {}
         return {**tidy, OPTIONS: {**strays, **inside}} if strays and isinstance(inside, dict) else tidy
@@ -222,7 +228,7 @@ def _output_fields(answer: type) -> frozenset[str]:
 
 
 def success(answer: dict[str, Any]) -> CallToolResult:
-    text = _as_json(answer)
+    text = as_text(answer)
     if not _is_sendable(text):
         text = _sendable(text)
         answer = json.loads(text)

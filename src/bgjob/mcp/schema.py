@@ -28,7 +28,7 @@ def compact(schema: Schema) -> Schema:
 
 
 def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    essence = _without_null(_resolved(schema, definitions))
+    essence = _resolved(_without_null(_resolved(schema, definitions)), definitions)
     essence = {key: essence[key] for key in ("type", *essence) if key in essence}
     return {
         key: _compact_part(key, value, definitions)
@@ -99,6 +99,8 @@ def in_words(schema: Schema) -> str:
             accepted = f"a list, each item {in_words(items)}"
         case {"type": "object", "additionalProperties": dict(values)}:
             accepted = f"an object, each value {in_words(values)}"
+        case {"type": "object", "properties": names}:
+            accepted = f"an object with {', '.join(names)}"
         case {"anyOf": choices}:
             accepted = " or ".join(in_words(choice) for choice in choices)
         case {"type": "string"}:
