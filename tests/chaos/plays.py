@@ -115,13 +115,13 @@ class Actor:
 
     def wait_for(self, text: str) -> None:
         waited = self.jobs.wait_for([self.job_id], pattern=text, literal=True, timeout_s=PATIENCE_S)
-        met = waited[0].met
-        if met is None or met.condition != "pattern":
-            raise Violation(f"it has not printed {text!r}: {met}, {waited[0].status.job.state}")
+        if not waited[0].met:
+            raise Violation(f"it has not printed {text!r}: {waited[0].came}, {waited[0].status.job.state}")
 
     def wait_for_end(self) -> None:
-        if self.jobs.wait_for([self.job_id], timeout_s=PATIENCE_S)[0].met is None:
-            raise Violation("it does not end")
+        waited = self.jobs.wait_for([self.job_id], timeout_s=PATIENCE_S)[0]
+        if not waited.met:
+            raise Violation(f"it does not end: {waited.came}")
 
     def wait_for_last_process(self) -> None:
         wait_until(lambda: not self.jobs.has_shim(self.job_id), "the job's lock is free")
@@ -138,10 +138,10 @@ class Actor:
         return True
 
     def _waits_for_input(self) -> bool:
-        met = self.jobs.wait_for([self.job_id], for_input=True, timeout_s=PATIENCE_S)[0].met
-        if met is None:
+        came = self.jobs.wait_for([self.job_id], for_input=True, timeout_s=PATIENCE_S)[0].came
+        if came is None:
             raise Violation("it neither waits for input nor ends")
-        return met.condition == "input"
+        return came.condition == "input"
 
     def _has_printed(self, text: str) -> bool:
         """Nothing is typed first: what that answers has all in it that the job printed until then."""

@@ -254,7 +254,7 @@ def test_a_shim_that_is_killed_while_there_is_no_room_is_replaced(
     run = jobs.status(job_id).job.run
     assert run is not None
     os.kill(run.shim_pid, signal.SIGKILL)
-    assert jobs.wait_for([job_id], for_input=True, timeout_s=PATIENCE_S)[0].met is not None
+    assert jobs.wait_for([job_id], for_input=True, timeout_s=PATIENCE_S)[0].met
     jobs.interact(job_id, Typed("7"))
     state = wait_for_end(jobs, job_id)
     assert (state.code, state.stdout_bytes) == (7, len(FIRST_WORDS))
@@ -313,9 +313,7 @@ def ends_told(disk: Disk) -> list[Event]:
 
 
 def wait_for_text(jobs: Jobs, job_id: str, text: str) -> None:
-    met = jobs.wait_for([job_id], pattern=text, literal=True, timeout_s=PATIENCE_S)[0].met
-    assert met is not None
-    assert met.condition == "pattern"
+    assert jobs.wait_for([job_id], pattern=text, literal=True, timeout_s=PATIENCE_S)[0].met
 
 
 def wait_for_end(jobs: Jobs, job_id: str) -> Exited:

@@ -89,6 +89,6 @@ def test_in_a_wait_for_all_the_answer_about_the_first_is_not_older_than_the_last
         jobs.interact(second, Typed("go"))
 
     waited = jobs.wait_for([first, second], pattern="ready", mode="all", tell=end_both)
-    assert [each.met.condition if each.met else None for each in waited] == ["pattern", "pattern"]
+    assert [each.came.condition if each.came else None for each in waited] == ["pattern", "pattern"]
     assert waited[0].output.stdout == "ready\nmore\n"
     assert waited[0].status.job == jobs.status(first).job

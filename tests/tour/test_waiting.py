@@ -78,8 +78,86 @@ def test_a_line_that_comes_in_pieces_is_matched_whole(server: Server, gate: Gate
 
 def test_a_stop_pattern_ends_the_wait_as_a_failure(server: Server) -> None:
     job_id = server.execute("echo 'error: no such module'; echo ready; cat")
-    (job,) = wait(server, job_id, pattern="ready", stop_pattern="^error")["jobs"]
+    answer = wait(server, job_id, pattern="ready", stop_pattern="^error")
+    (job,) = answer["jobs"]
+    assert answer["met"] is False
     assert (job["condition"], job["match"]) == ("stop_pattern", "error: no such module")
+
+
+def test_a_job_that_ends_before_it_is_ready_has_not_met_the_wait(server: Server) -> None:
+    job_id = server.execute("echo 'no such module' >&2; exit 1")
+    answer = wait(server, job_id, pattern="ready")
+    (job,) = answer["jobs"]
+    assert answer["met"] is False
+    assert (job["condition"], job["status"], job["exit_code"]) == ("exit", "failed", 1)
+
+
+def test_a_server_is_started_and_ready_in_one_call(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "serve.py"
+    script.write_text(SERVER_ON_A_PORT)
+    answer = server.call("execute_command", command=f"python3 {script}", until={"port": 0})
+    assert (answer["met"], answer["condition"], answer["status"]) == (True, "port", "running")
+    assert server.status(answer["job_id"])["status"] == "running"
+    again = server.call(
+        "execute_command", command=f"python3 {script}", until={"pattern": r"on \d+"}, wait_s=30
+    )
+    assert again["match"].startswith("serving on ")
+
+
+def test_a_server_that_crashes_is_not_ready(server: Server) -> None:
+    crashed = server.call("execute_command", command="echo starting; exit 3", until={"port": 0})
+    assert (crashed["met"], crashed["condition"], crashed["exit_code"]) == (False, "exit", 3)
+    broken = server.call(
+        "execute_command",
+        command="echo 'error: no such module'; sleep 1000",
+        until={"pattern": "ready", "stop_pattern": "^error"},
+    )
+    assert (broken["met"], broken["condition"], broken["status"]) == (False, "stop_pattern", "running")
+
+
+def test_what_to_wait_for_may_be_text_and_a_bad_one_starts_nothing(start_server: StartServer) -> None:
+    server = start_server()
+    with pytest.raises(ToolError, match="pattern"):
+        server.call("execute_command", command="sleep 1000", until={"pattern": "(unclosed"})
+    assert server.call("list_jobs")["jobs"] == []
+    answer = server.call("execute_command", command="echo ready; sleep 1000", until='{"pattern": "ready"}')
+    assert answer["met"]
+
+
+@pytest.mark.parametrize("pty", [True, False])
+def test_a_call_that_waits_for_the_end_returns_at_a_prompt(server: Server, pty: bool) -> None:
+    command = "printf 'Your name: '; read name; echo hello $name"
+    started = server.call(
+        "execute_command", command=command, pty=pty, stdin=None if pty else "open", wait_s=45
+    )
+    assert (started["status"], started["waits_for_input"]) == ("running", True)
+    assert started["prompt"] == "Your name:"
+    answer = wait(server, started["job_id"], timeout_s=45)
+    (job,) = answer["jobs"]
+    assert (answer["met"], job["condition"], job["waits_for_input"]) == (False, "input", True)
+    assert job["prompt"] == "Your name:"
+
+
+def test_a_prompt_that_the_caller_knows_does_not_end_its_next_wait(server: Server, gate: Gate) -> None:
+    job_id = server.execute(
+        f"printf 'Your name: '; read name; echo; {gate.pause}; printf 'And yours: '; read name"
+    )
+    (asking,) = wait(server, job_id, timeout_s=45)["jobs"]
+    assert asking["condition"] == "input"
+    (known,) = wait(server, job_id, since=asking["cursor"], timeout_s=0.5)["jobs"]
+    assert "condition" not in known
+    server.call("interact_with_job", job_id=job_id, input="Ada", wait_s=0)
+    gate.wait_until_reached()
+    threading.Thread(target=gate.open).start()
+    (asks_again,) = wait(server, job_id, since=asking["cursor"], timeout_s=45)["jobs"]
+    assert (asks_again["condition"], asks_again["prompt"]) == ("input", "And yours:")
+
+
+def test_a_wait_for_all_jobs_ends_when_one_of_them_asks(server: Server) -> None:
+    busy, asking = server.execute("sleep 1000"), server.execute("printf 'Sure? '; read answer")
+    answer = wait(server, busy, asking, mode="all", timeout_s=45)
+    assert answer["met"] is False
+    assert [job.get("condition") for job in answer["jobs"]] == [None, "input"]
 
 
 def test_literal_text_and_one_stream_only(server: Server) -> None:
@@ -101,7 +179,7 @@ def test_a_port_that_a_process_of_the_job_listens_on(server: Server, tmp_path: P
 
 
 def test_silence_is_a_condition(server: Server) -> None:
-    job_id = server.execute("echo one; sleep 0.2; echo two; cat")
+    job_id = server.execute("echo one; sleep 0.2; echo two; sleep 1000")
     (job,) = wait(server, job_id, silence_s=2, timeout_s=20)["jobs"]
     assert (job["condition"], job["stdout"]) == ("silence", "one\ntwo\n")
 
@@ -111,7 +189,7 @@ def test_a_job_that_waits_for_input_is_seen_with_its_prompt(server: Server) -> N
     (job,) = wait(server, job_id, for_input=True, timeout_s=20)["jobs"]
     assert (job["condition"], job["prompt"]) == ("input", "Your name:")
     status = server.status(job_id)
-    assert (status["waits_for_input"], status["prompt"]) == ("yes", "Your name:")
+    assert (status["waits_for_input"], status["prompt"]) == (True, "Your name:")
     listed = {each["job_id"]: each for each in server.call("list_jobs", status="running")["jobs"]}
     assert listed[job_id]["waits_for_input"] is True
 
@@ -137,7 +215,7 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
 def test_a_job_that_is_busy_does_not_wait_for_input(server: Server) -> None:
     job_id = server.execute("sleep 1000")
     assert not wait(server, job_id, for_input=True, timeout_s=0.3)["met"]
-    assert server.status(job_id)["waits_for_input"] == "no"
+    assert server.status(job_id)["waits_for_input"] is False
 
 
 def test_the_first_of_several_jobs_or_all_of_them(server: Server, gate: Gate) -> None:
@@ -165,8 +243,11 @@ def test_a_wait_holds_no_longer_than_the_setting(start_server: StartServer) -> N
     server = start_server(MCP_BG_MAX_WAIT="0.3")
     job_id = server.execute("sleep 1000")
     began = time.monotonic()
-    assert not wait(server, job_id, timeout_s=3600)["met"]
+    answer = wait(server, job_id, timeout_s=3600)
+    assert (answer["met"], answer["waited_s"]) == (False, 0.3)
     assert time.monotonic() - began < 5
+    assert "waited_s" not in wait(server, job_id, timeout_s=0.2)
+    assert server.call("execute_command", command="sleep 1000", wait_s=9)["waited_s"] == 0.3
 
 
 def test_a_lost_job_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
@@ -174,8 +255,8 @@ def test_a_lost_job_ends_a_wait(jobs: Jobs, gate: Gate) -> None:
     gate.wait_until_reached()
     threading.Timer(0.1, kill_both, (jobs, job_id)).start()
     (waited,) = jobs.wait([job_id], Conditions(), timeout_s=20)
-    assert waited.met is not None
-    assert waited.met.condition == "exit"
+    assert waited.came is not None
+    assert waited.came.condition == "exit"
     sweep.kill(job_id)
 
 
@@ -199,7 +280,7 @@ def test_a_cancelled_wait_is_gone_and_the_job_is_not(jobs: Jobs) -> None:
 
 
 def test_progress_is_told_with_the_last_line(jobs: Jobs) -> None:
-    job_id = jobs.execute("echo compiling; cat", name="build").id
+    job_id = jobs.execute("echo compiling; sleep 1000", name="build").id
     jobs.wait_for([job_id], pattern="compiling")
     told: list[tuple[float, str]] = []
 

@@ -9,8 +9,8 @@ from bgjob.api import activity
 from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.output import Shown, tail_of
-from bgjob.api.processes import processes_of, waits_for_input
-from bgjob.api.results import ConditionWord, Met
+from bgjob.api.processes import left_running, processes_of, sits_at_prompt, waits_for_input
+from bgjob.api.results import Came, ConditionWord
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.job import Job, Queued, Running
 from bgjob.core.patterns import Pattern
@@ -22,6 +22,7 @@ from bgjob.output.text import plain_line
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 SHIM_PATIENCE_S = 10.0
+PROMPT_QUIET_S = 0.15
 HEAR_PATIENCE_S = 1.0  # the shim has begun to answer, and its answer fits into one packet
 LAST_LINE_CHARACTERS = 200
 
@@ -39,6 +40,16 @@ class Conditions:
     for_input: bool = False
 
     @property
+    def are_given(self) -> bool:
+        """False: the wait is for the end."""
+        return bool(self.pattern or self.port is not None or self.silence_s is not None or self.for_input)
+
+    @property
+    def outlive_the_job(self) -> bool:
+        """Processes that a job leaves running may still print, fall silent or open a port."""
+        return bool(self.pattern or self.port is not None or self.silence_s is not None)
+
+    @property
     def want_output(self) -> bool:
         return bool(self.pattern or self.stop_pattern or self.silence_s is not None)
 
@@ -51,15 +62,17 @@ class Conditions:
 class Awaited:
     """One job that a wait is for: a snapshot of it, and what has come true."""
 
-    def __init__(self, context: Context, job_id: str, since: int, conditions: Conditions) -> None:
+    def __init__(self, context: Context, job_id: str, since: int | None, conditions: Conditions) -> None:
         self._context, self._conditions = context, conditions
-        self._scanned = since
+        self._scanned = self._told_up_to = since or 0
+        # the answer with this cursor has told of the prompt; the caller waits all the same
+        self._knows_prompt = since is not None
         self._is_armed = False
         self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
         self.line: ShimConnection | None = None
         self.snapshot = Snapshot(context, job_id)
-        self.met: Met | None = None
+        self.came: Came | None = None
 
     @property
     def job(self) -> Job:
@@ -71,17 +84,22 @@ class Awaited:
     # -- what has come true -------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Sets `met` if a condition is true of the snapshot."""
-        self.met = self.snapshot.read(self._in_output) or self._at_end() or self._in_the_kernel()
+        """Sets `came` if a condition is true of the snapshot."""
+        self.came = (
+            self.snapshot.read(self._in_output)
+            or self._at_end()
+            or self._in_the_kernel()
+            or self._at_prompt()
+        )
 
-    def _in_output(self, log: LogReader) -> Met | None:
+    def _in_output(self, log: LogReader) -> Came | None:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]
         if found:
             return min(found, key=lambda place: place[0])[1]
         self._scanned = self._begin_of_unfinished_lines(log)
         return self._in_silence(log)
 
-    def _first(self, log: LogReader, word: ConditionWord) -> list[tuple[int, Met]]:
+    def _first(self, log: LogReader, word: ConditionWord) -> list[tuple[int, Came]]:
         """Where this pattern matches first, if it does."""
         pattern = self._conditions.stop_pattern if word == "stop_pattern" else self._conditions.pattern
         if pattern is None:
@@ -90,7 +108,8 @@ class Awaited:
         result = search(
             log, pattern, streams=streams, since=self._scanned, limit=1, newest_first=False, count=False
         )
-        return [(match.offset, Met(word, plain_line(match.line))) for match in result.matches]
+        asked = word == "pattern"
+        return [(match.offset, Came(word, plain_line(match.line), asked)) for match in result.matches]
 
     def _begin_of_unfinished_lines(self, log: LogReader) -> int:
         """An unfinished line is searched again with what comes."""
@@ -98,10 +117,10 @@ class Awaited:
             _begin_of_unfinished_line(log, stream, self._scanned) for stream in self._conditions.streams
         )
 
-    def _in_silence(self, log: LogReader) -> Met | None:
+    def _in_silence(self, log: LogReader) -> Came | None:
         if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
             return None
-        return Met("silence") if self._silent_s(log) >= self._conditions.silence_s else None
+        return Came("silence") if self._silent_s(log) >= self._conditions.silence_s else None
 
     def _silent_s(self, log: LogReader) -> float:
         """By the monotonic clock, since our first look; by the wall clock only for the time before that."""
@@ -112,15 +131,39 @@ class Awaited:
         self._looked_at = now
         return now - self._silent_since
 
-    def _at_end(self) -> Met | None:
-        return None if isinstance(self.job.state, Running) else Met("exit")
+    def _at_end(self) -> Came | None:
+        if isinstance(self.job.state, Running) or self.is_left_running:
+            return None
+        return Came("exit", asked=not self._conditions.are_given)
 
-    def _in_the_kernel(self) -> Met | None:
+    @property
+    def is_left_running(self) -> bool:
+        """The job has ended, and what is waited for may still come from processes that it left."""
+        is_over = not isinstance(self.job.state, Running)
+        return is_over and self._conditions.outlive_the_job and left_running(self._context, self.job) > 0
+
+    def _in_the_kernel(self) -> Came | None:
         if self._conditions.port is not None and (port := self._listening_port()):
-            return Met("port", str(port))
+            return Came("port", str(port))
         if self._conditions.for_input and waits_for_input(self._context, self.job) == "yes":
-            return Met("input")
+            return Came("input")
         return None
+
+    def _at_prompt(self) -> Came | None:
+        """Not asked for: but until the prompt is answered, nothing else will come."""
+        if not isinstance(self.job.state, Running) or isinstance(self.job.state, Queued):
+            return None
+        if self.snapshot.read(lambda log: log.end) > self._told_up_to:
+            self._knows_prompt = False
+        if self.silent_s() < PROMPT_QUIET_S:
+            return None
+        if not sits_at_prompt(self._context, self.snapshot):
+            self._knows_prompt = False
+            return None
+        return None if self._knows_prompt else Came("input", asked=False)
+
+    def silent_s(self) -> float:
+        return self.snapshot.read(self._silent_s)
 
     def _listening_port(self) -> int | None:
         for held in activity.listening_ports(processes_of(self._context, self.job)) or ():
@@ -137,9 +180,10 @@ class Awaited:
     def arm(self) -> None:
         """Ask the shim to answer when something has happened since the snapshot.
 
-        Where there is no shim, `line` is None, and the disk tells how the job stands.
+        Where there is no shim, `line` is None, and the disk tells how the job stands. The shim of a job that
+        has ended has nothing more to tell.
         """
-        if self._is_armed:
+        if self._is_armed or not isinstance(self.job.state, Running):
             return
         try:
             self.line = self.line or ShimConnection(self._context.store.control_path(self.job.id))

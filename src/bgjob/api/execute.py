@@ -1,19 +1,20 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal, Unpack, assert_never
 
-from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
+from bgjob.api.processes import left_running
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
 from bgjob.api.spec import Asked, priority_of
 from bgjob.api.start import start_job
-from bgjob.api.wait import Cancellation, Tell, wait_for_conditions
+from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
-from bgjob.core.job import Job, Lost, Queued, Running
+from bgjob.core.job import Job, Lost, Queued, Running, StdinWord
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
 
@@ -24,11 +25,15 @@ def execute_command(
     *,
     if_running: IfRunning = "new",
     wait_s: float = 0.0,
+    until: Until | None = None,
     shown: Shown | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
     **asked: Unpack[Asked],
 ) -> Executed:
+    """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
+    conditions = conditions_of(**until or {})  # first: an error must not leave a job behind
+    asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, until)
     job, reused = _ensure(
         context, asked.get("name"), if_running, lambda: start_job(context, command, **asked)
     )
@@ -36,18 +41,29 @@ def execute_command(
         priority = priority_of(asked)
         if priority is not None:
             move(context, job.id, priority)  # False: it has started meanwhile, which is better still
-    if wait_s <= 0 or isinstance(job.state, Lost):
-        return Executed(job, reused, None, place_of(context, job))
+    executed = Executed(job, reused, None, place=place_of(context, job), asked_command=command)
+    timeout_s = wait_s or (context.settings.max_wait_s if until else 0.0)
+    if timeout_s <= 0 or isinstance(job.state, Lost):
+        return executed
     (waited,) = wait_for_conditions(
         context,
         [job.id],
-        Conditions(),
-        timeout_s=wait_s,
+        conditions,
+        timeout_s=timeout_s,
         shown=shown,
         cancellation=cancellation,
         tell=tell,
     )
-    return Executed(waited.status.job, reused, waited, waited.status.place)
+    met = waited.met if until else None
+    return replace(executed, job=waited.status.job, waited=waited, met=met, place=waited.status.place)
+
+
+def _default_stdin(asked: Asked, wait_s: float, until: Until | None) -> StdinWord:
+    """A caller who waits for the end types nothing: many programs read a stdin that is a pipe, and hang.
+
+    A server is waited for until it is ready, and some end when their stdin does.
+    """
+    return "null" if wait_s > 0 and not until and not asked.get("pty") else "open"
 
 
 def _ensure(
@@ -78,6 +94,7 @@ def _ensure(
 
 def _running(context: Context, name: str) -> Job | None:
     for _, job in context.store.jobs():
-        if job.spec.name == name and isinstance(job.state, Running):
+        is_named = job.spec.name == name
+        if is_named and (isinstance(job.state, Running) or left_running(context, job)):
             return job
     return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bgjob.api.context import Context
 from bgjob.api.results import InputWord
+from bgjob.api.snapshot import Snapshot
 from bgjob.core.job import Job, Lost, Running
 from bgjob.link import sweep
 from bgjob.link.control import NoShim, ShimConnection
@@ -72,3 +73,14 @@ def flush_output(context: Context, job_id: str) -> None:
         ShimConnection(context.store.control_path(job_id)) as shim,
     ):
         shim.ask(SHIM_PATIENCE_S, op="waits")
+
+
+def left_running(context: Context, job: Job) -> int:
+    """How many processes of a job that has ended are alive."""
+    if isinstance(job.state, Running) or not context.store.has_shim(job.id):
+        return 0
+    return len(processes_of(context, job))
+
+
+def sits_at_prompt(context: Context, snapshot: Snapshot) -> bool:
+    return waits_for_input(context, snapshot.job) == "yes"

@@ -124,6 +124,10 @@ class Executed:
     reused: bool
     """True: the job ran before this call."""
     waited: "Waited | None"
+    """None: the caller did not want to wait."""
+    asked_command: str | None = None
+    met: bool | None = None
+    """Whether what the caller waits for came true; None: that was the end, or nothing."""
     place: Place | None = None
     """None: the job is not queued."""
 
@@ -181,15 +185,31 @@ class EventPage:
 
 
 @dataclass(frozen=True)
-class Met:
+class Came:
+    """What ended the wait for a job."""
+
     condition: ConditionWord
     detail: str | None = None
     """The line that matched, or the port."""
+    asked: bool = True
+    """False: it is not what the caller waits for, but nothing else is to be expected."""
+
+    @property
+    def is_unasked_prompt(self) -> bool:
+        return self.condition == "input" and not self.asked
 
 
 @dataclass(frozen=True)
 class Waited:
+    """One job of a wait."""
+
     status: JobStatus
-    met: Met | None
+    came: Came | None
     """None: nothing came true for this job in time."""
     output: Output
+    cut_to_s: float | None = None
+    """How long it waited, where nothing came true and the caller wanted to wait longer than a call may."""
+
+    @property
+    def met(self) -> bool:
+        return self.came is not None and self.came.asked

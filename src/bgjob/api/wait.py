@@ -5,15 +5,16 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Self
+from typing import Literal, Self, TypedDict, Unpack
 
 from bgjob.api.conditions import Awaited, Conditions
 from bgjob.api.context import Context
+from bgjob.api.find import id_of, ids_of
 from bgjob.api.output import NO_SHIM_S, STREAMS, Shown, output_of
 from bgjob.api.results import Waited
 from bgjob.api.status import status_of
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.patterns import compile_pattern
+from bgjob.core.patterns import Pattern, compile_pattern
 from bgjob.output import excerpt
 
 Mode = Literal["any", "all"]
@@ -41,44 +42,64 @@ class Cancellation:
         self.signal.close()
 
 
+class Until(TypedDict, total=False):
+    """Conditions, as a caller words them."""
+
+    pattern: str | None
+    literal: bool
+    stop_pattern: str | None
+    stream: Literal["stdout", "stderr"] | None
+    port: int | None
+    silence_s: float | None
+    for_input: bool
+
+
+def conditions_of(**until: Unpack[Until]) -> Conditions:
+    """InvalidArgument: a pattern is not valid."""
+    literal = until.get("literal", False)
+
+    def compiled(text: str | None) -> Pattern | None:
+        return None if text is None else compile_pattern(text, literal=literal)
+
+    return Conditions(
+        pattern=compiled(until.get("pattern")),
+        stop_pattern=compiled(until.get("stop_pattern")),
+        streams=STREAMS[until.get("stream")],
+        port=until.get("port"),
+        silence_s=until.get("silence_s"),
+        for_input=until.get("for_input", False),
+    )
+
+
 def wait_for_jobs(
     context: Context,
-    job_ids: Sequence[str],
+    jobs: Sequence[str],
     *,
-    pattern: str | None = None,
-    literal: bool = False,
-    stop_pattern: str | None = None,
-    stream: str | None = None,
-    port: int | None = None,
-    silence_s: float | None = None,
-    for_input: bool = False,
     mode: Mode = "any",
     since: str | Mapping[str, str] | None = None,
     timeout_s: float = DEFAULT_WAIT_S,
     shown: Shown | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
+    **until: Unpack[Until],
 ) -> list[Waited]:
-    """`wait_for_conditions`, as a caller words them."""
-    conditions = Conditions(
-        pattern=compile_pattern(pattern, literal=literal) if pattern is not None else None,
-        stop_pattern=compile_pattern(stop_pattern, literal=literal) if stop_pattern is not None else None,
-        streams=STREAMS[stream],
-        port=port,
-        silence_s=silence_s,
-        for_input=for_input,
-    )
+    """`wait_for_conditions`, as a caller words them. `jobs`: ids, beginnings of ids, names."""
+    job_ids = ids_of(context, jobs)
     return wait_for_conditions(
         context,
         job_ids,
-        conditions,
+        conditions_of(**until),
         mode=mode,
-        since=dict.fromkeys(job_ids, since) if isinstance(since, str) else since,
+        since=dict.fromkeys(job_ids, since) if isinstance(since, str) else _by_id(context, since or {}),
         timeout_s=timeout_s,
         shown=shown,
         cancellation=cancellation,
         tell=tell,
     )
+
+
+def _by_id(context: Context, cursors: Mapping[str, str]) -> dict[str, str]:
+    return {id_of(context, job): cursor for job, cursor in cursors.items()}
 
 
 def wait_for_conditions(
@@ -96,21 +117,24 @@ def wait_for_conditions(
     """Each job, with what came true for it in time, and what it printed since its cursor."""
     if not 0 < len(job_ids) <= MOST_JOBS:
         raise InvalidArgument(f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}.")
-    cursors = dict(since or {})
+    cursors, most_s = dict(since or {}), context.settings.max_wait_s
     jobs = [_awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
     with Wait(jobs, conditions, mode) as wait:
-        wait.run(min(timeout_s, context.settings.max_wait_s), cancellation, tell)
-    return [_waited(context, each, cursors.get(each.job.id), shown) for each in jobs]
+        was_up = wait.run(min(timeout_s, most_s), cancellation, tell)
+    cut_to_s = most_s if was_up and timeout_s > most_s else None
+    return [_waited(context, each, cursors.get(each.job.id), shown, cut_to_s) for each in jobs]
 
 
 def _awaited(context: Context, job_id: str, since: str | None, conditions: Conditions) -> Awaited:
-    start = 0 if since is None else excerpt.window(since, 1 << 62).start
+    start = None if since is None else excerpt.window(since, 1 << 62).start
     return Awaited(context, job_id, start, conditions)
 
 
-def _waited(context: Context, awaited: Awaited, since: str | None, shown: Shown | None) -> Waited:
+def _waited(
+    context: Context, awaited: Awaited, since: str | None, shown: Shown | None, cut_to_s: float | None
+) -> Waited:
     status = status_of(context, awaited.snapshot)  # first: it may bring a prompt into the log
-    return Waited(status, awaited.met, output_of(context, awaited.snapshot, since, shown))
+    return Waited(status, awaited.came, output_of(context, awaited.snapshot, since, shown), cut_to_s)
 
 
 class Wait:
@@ -127,13 +151,14 @@ class Wait:
         for job in self._jobs:
             job.hang_up()
 
-    def run(self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None) -> None:
-        """When it returns, the snapshot of each job is of the last round."""
-        began = time.monotonic()
+    def run(self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None) -> bool:
+        """True: the time was up. When it returns, the snapshot of each job is of the last round."""
+        began, was_up = time.monotonic(), False
         while True:
             checked = self._check()
             passed_s = time.monotonic() - began
-            if self._is_over() or passed_s >= timeout_s:
+            was_up = passed_s >= timeout_s and not self._is_over()
+            if self._is_over() or was_up:
                 break
             if tell and passed_s >= self._told_s + TELL_EVERY_S:
                 self._told_s = passed_s
@@ -147,6 +172,7 @@ class Wait:
         for job in self._jobs:
             if job not in checked:
                 job.look_again()
+        return was_up
 
     def _check(self) -> list[Awaited]:
         pending = self._pending()
@@ -172,18 +198,27 @@ class Wait:
         return False
 
     def _pending(self) -> list[Awaited]:
-        return [job for job in self._jobs if job.met is None]
+        return [job for job in self._jobs if job.came is None]
 
     def _is_over(self) -> bool:
+        """A job at a prompt goes on only if its prompt is answered: also a wait for all jobs ends."""
         pending = len(self._pending())
-        return pending == 0 if self._mode == "all" else pending < len(self._jobs)
+        if self._mode == "any":
+            return pending < len(self._jobs)
+        return pending == 0 or any(job.came and job.came.is_unasked_prompt for job in self._jobs)
 
     def _nap_s(self) -> float:
-        if any(job.line is None for job in self._pending()):
+        pending = self._pending()
+        if any(job.line is None and not job.is_left_running for job in pending):
             return NO_SHIM_S
-        silence_s = self._conditions.silence_s
-        nap_s = POLL_EVERY_S if self._conditions.need_looking else TELL_EVERY_S
-        return nap_s if silence_s is None else min(nap_s, max(silence_s / 10, BREATHER_S))
+        silence_s, naps = self._conditions.silence_s, [TELL_EVERY_S]
+        if silence_s is not None:
+            naps.append(max(silence_s / 10, BREATHER_S))
+        if self._conditions.need_looking or any(job.is_left_running for job in pending):
+            naps.append(POLL_EVERY_S)
+        # a job asks soon after it has printed, if it does: the longer it is silent, the more rarely we look
+        naps += [max(POLL_EVERY_S, job.silent_s() / 4) for job in pending]
+        return min(naps)
 
     def _progress(self) -> str:
         """Which job is waited for, and its last line."""

@@ -99,10 +99,17 @@ class Started:
     stderr_dropped_bytes: Count = None
     interleaved: Interleaved = None
     hint: Text = None
+    met: bool | None = None
+    condition: str | None = None
+    match: str | None = None
+    waits_for_input: bool | None = None
+    prompt: Text = None
+    waited_s: float | None = None
 
     @classmethod
     def of(cls, ran: Executed) -> "Started":
         state, waited = ran.job.state, ran.waited
+        came = waited.came if waited and ran.met is not None else None
         return cls(
             job_id=ran.job.id,
             status=status_word(state),
@@ -115,6 +122,12 @@ class Started:
             exit_code=exit_code(state),
             signal=signal_of(state),
             hint=waited.status.hint if waited else None,
+            met=ran.met,
+            condition=came.condition if came else None,
+            match=came.detail if came else None,
+            waits_for_input=(waited.status.waits_for_input == "yes" or None) if waited else None,
+            prompt=waited.status.prompt if waited else None,
+            waited_s=waited.cut_to_s if waited else None,
             **(printed_fields(waited.output) if waited else {}),
         )
 
@@ -248,21 +261,23 @@ class WaitedFor(Printed):
     cause: Annotated[CauseWord | None, Rare] = None
     limit: Text = None
     signal: Text = None
+    waits_for_input: bool | None = None
     prompt: Text = None
     hint: Text = None
 
     @classmethod
     def of_one(cls, waited: Waited) -> "WaitedFor":
-        status, met = waited.status, waited.met
+        status, came = waited.status, waited.came
         return cls(
             job_id=status.job.id,
             status=status_word(status.job.state),
-            condition=met.condition if met else None,
-            match=met.detail if met else None,
+            condition=came.condition if came else None,
+            match=came.detail if came else None,
             exit_code=exit_code(status.job.state),
             cause=cause_word(status.job.state),
             limit=limit_word(status.job.state),
             signal=signal_of(status.job.state),
+            waits_for_input=status.waits_for_input == "yes" or None,
             prompt=status.prompt,
             hint=status.hint,
             **printed_fields(waited.output),
@@ -273,11 +288,13 @@ class WaitedFor(Printed):
 class Waits:
     met: Annotated[bool, Field(description="false: time was up, call again with the cursors")]
     jobs: list[WaitedFor]
+    waited_s: Annotated[float | None, Rare] = None
 
     @classmethod
     def of(cls, waited: list[Waited], mode: Mode) -> "Waits":
-        came_true = [each.met is not None for each in waited]
-        return cls(all(came_true) if mode == "all" else any(came_true), list(map(WaitedFor.of_one, waited)))
+        came_true = [each.met for each in waited]
+        met = all(came_true) if mode == "all" else any(came_true)
+        return cls(met, list(map(WaitedFor.of_one, waited)), waited[0].cut_to_s)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from mcp_types import ToolAnnotations
 from pydantic import Field
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import StatusWord, StdinWord
@@ -36,6 +37,18 @@ Unlisted = Field(json_schema_extra={UNLISTED: True})
 TOOLS = Registry[Jobs]()
 
 
+class UntilArgument(TypedDict, total=False):
+    """As bgjob.api.wait.Until: pydantic reads only such a class."""
+
+    pattern: str | None
+    stop_pattern: str | None
+    port: Annotated[int | None, Field(ge=0, le=65535)]
+    silence_s: Annotated[float | None, Field(gt=0)]
+    for_input: bool
+    literal: Annotated[bool, Unlisted]
+    stream: Annotated[Literal["stdout", "stderr"] | None, Unlisted]
+
+
 @TOOLS.tool(DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
 def execute_command(
     jobs: Jobs,
@@ -50,6 +63,7 @@ def execute_command(
     timeout_s: Annotated[float | None, Field(gt=0, description="Kill it after")] = None,
     shell: Annotated[str | None, Field(description="sh (default), bash, dash, zsh, ksh")] = None,
     wait_s: Annotated[float, Field(ge=0, description="Longest wait for its end")] = 0,
+    until: Annotated[UntilArgument | None, Field(description="wait for this instead")] = None,
     max_tokens: MaxTokens = None,
     if_running: Annotated[IfRunning, Field(description="what if a job of this name runs")] = "new",
     pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
@@ -86,6 +100,7 @@ def execute_command(
             options={**(limits or {}), **(options or {})},
             if_running=if_running,
             wait_s=wait_s,
+            until=until,
             shown=Shown.within(max_tokens),
             cancellation=caller.cancellation,
             tell=caller.tell(wait_s),
