@@ -171,11 +171,18 @@ def look_at_a_job(read: Reader, place: Path, escapes: dict[str, bytes], pty: boo
         env={as_text(escape): as_text(escape) for escape in list(escapes.values())[:1]},
         watch=watch[:5],
         pty=pty,
+        stdin="open",
         wait_s=0.1,
     )
     if "error" in started:  # some are no pattern, or no name of a variable
         started = read(
-            "execute_command", command=printing(escapes), cwd=str(place), watch=watch[:1], pty=pty, wait_s=0.1
+            "execute_command",
+            command=printing(escapes),
+            cwd=str(place),
+            watch=watch[:1],
+            pty=pty,
+            stdin="open",
+            wait_s=0.1,
         )
     one = {"job_id": started["job_id"]}
     read("wait_for_job", job_ids=[one["job_id"]], pattern="MARK", timeout_s=20)

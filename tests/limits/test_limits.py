@@ -53,7 +53,7 @@ def test_a_fork_bomb_is_ended_and_nothing_of_it_is_left(
 @in_control_group(cgroup.PROCESSES)
 def test_a_job_that_fails_because_it_may_not_fork_is_over_its_limit(jobs: Jobs, ended: Ended) -> None:
     """It ends by itself, and at once: nobody has to have looked meanwhile."""
-    state = over(ended(jobs.execute("sleep 1; echo not reached", options={"processes": 1}).id))
+    state = over(ended(jobs.execute("sleep 1; echo not reached", shell="sh", options={"processes": 1}).id))
     assert (state.limit, state.code) == ("processes", 2)
 
 

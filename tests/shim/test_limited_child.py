@@ -32,7 +32,7 @@ def output_of(jobs: Jobs, ended: Ended, command: str, **options: object) -> str:
 def test_hard_limits_are_lowered_too(jobs: Jobs, ended: Ended) -> None:
     """A program raises its soft limits to the hard ones as it likes."""
     answer = output_of(
-        jobs, ended, "ulimit -Hn; ulimit -Sn; ulimit -Hf; ulimit -St; ulimit -Ht", options=LIMITS
+        jobs, ended, "ulimit -Hn; ulimit -Sn; ulimit -Hf; ulimit -St; ulimit -Ht", shell="sh", options=LIMITS
     )
     assert answer.split() == ["64", "64", "2048", "31", "36"]  # -f counts 512 bytes
 

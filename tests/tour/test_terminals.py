@@ -93,7 +93,7 @@ def test_backspace_removes_a_whole_character(server: Server) -> None:
 
 
 def test_a_resize_reaches_the_job_and_its_screen(server: Server, gate: Gate) -> None:
-    job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done")
+    job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done", shell="sh")
     gate.wait_until_reached()
     assert press(server, job_id, "", rows=40, cols=120)["accepted_bytes"] == 0
     assert "40 120" in wait_for_screen(server, job_id, "40 120")

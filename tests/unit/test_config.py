@@ -4,6 +4,7 @@ import re
 import pytest
 
 from bgjob.core.config import (
+    DEFAULT_ENVIRONMENT,
     SETTINGS,
     Settings,
     environment_for_jobs,
@@ -246,10 +247,18 @@ def test_a_job_gets_neither_our_settings_nor_what_is_hidden() -> None:
         "BC": "",
         "a": "",
     }
-    assert environment_for_jobs(environ, settings_from(environ)).keys() == {"PATH", "B", "a"}
+    of_ours = DEFAULT_ENVIRONMENT.keys()
+    assert environment_for_jobs(environ, settings_from(environ)).keys() == {"PATH", "B", "a", *of_ours}
     assert environment_for_jobs(environ, settings_from({"MCP_BG_HIDDEN_VARIABLES": "none"})).keys() == {
-        *environ.keys() - {"MCP_BG_HIDDEN_VARIABLES"}
+        *environ.keys() - {"MCP_BG_HIDDEN_VARIABLES"},
+        *of_ours,
     }
+
+
+def test_what_a_job_inherits_counts_before_our_defaults() -> None:
+    environ = {"PYTHONUNBUFFERED": ""}
+    assert environment_for_jobs(environ, settings_from(environ)) == environ
+    assert environment_for_jobs({}, settings_from({})) == {"PYTHONUNBUFFERED": "1"}
 
 
 def test_the_servers_own_variables_are_told_from_the_users() -> None:

@@ -2,11 +2,13 @@
 
 It parses and renders, and decides nothing: each tool is one call of the api. Only the CLI imports it.
 
-    server    the MCP server: handlers of the protocol
-    stdio     messages over stdin and stdout
-    tools     the tools: signature, description and one call each
-    registry  declares tools, checks arguments and calls them
-    schema    input schemas, and what is wrong with an argument
-    results   the answers of the tools, as models
-    fields    how the nouns of the api become fields: times, signals, phases
+    server       the MCP server: handlers of the protocol
+    stdio        messages over stdin and stdout
+    tools        the tools: signature, description and one call each
+    registry     declares tools, checks arguments and calls them
+    arguments    arguments as clients and models send them
+    schema       input schemas, and what is wrong with an argument
+    results      the answers of the tools, as models
+    fields       how the nouns of the api become fields: times, signals, phases
+    answer_text  an answer as text
 """
