@@ -178,7 +178,8 @@ class Agent:
 
     def expect_end(self, job_id: str, word: str, cause: str) -> Json:
         waited = self.wait(job_id)
-        expect((waited["status"], waited["cause"]) == (word, cause), f"it ended as {word}, {cause}", waited)
+        told = (waited["status"], waited.get("cause", "exited"))
+        expect(told == (word, cause), f"it ended as {word}, {cause}", waited)
         return waited
 
     def _some(self) -> str:

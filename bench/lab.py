@@ -17,6 +17,7 @@ from bench.report import Goal, Row, Samples
 from tests.support.raw_client import RawClient
 
 OURS, REFERENCE = "ours", "reference"
+NOT_OVER = ("queued", "running")
 JOB_ENDS_WITHIN_S = 120.0
 END_WITHIN_S = 3.0
 
@@ -176,7 +177,7 @@ def wait_until_ended(server: Server, job_id: str, *, every_s: float = 0.002) -> 
     def ended() -> bool:
         nonlocal word
         word = str(server.tool("get_job_status", job_id=job_id)["status"])
-        return word != "running"
+        return word not in NOT_OVER
 
     wait_until(ended, f"{server.name}: job {job_id} has ended", every_s=every_s)
     return word
@@ -200,7 +201,7 @@ def kill_jobs(server: Server) -> None:
 
 def _running_jobs(server: Server) -> list[str]:
     """Of the newest: the reference's tool has no filter."""
-    return [job["job_id"] for job in server.tool("list_jobs")["jobs"] if job["status"] == "running"]
+    return [job["job_id"] for job in server.tool("list_jobs")["jobs"] if job["status"] in NOT_OVER]
 
 
 def wait_until(

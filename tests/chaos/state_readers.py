@@ -32,7 +32,8 @@ from typing import Any
 
 from mcp_types import CallToolResult
 
-from bgjob.api import Jobs, context, interact, kill
+from bgjob.api import Jobs, connect, context, interact, kill
+from bgjob.api import signal as signal_job
 from bgjob.core.config import settings_from
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import status_word
@@ -410,8 +411,10 @@ def warmed() -> Spawner:
     """What is imported late is imported; what waits for a shim does not wait for long; nobody is started twice."""
     from bgjob.terminal import screen  # noqa: F401
 
-    setattr(interact, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # it has its own copy
-    kill.SHIM_PATIENCE_S = kill.CONNECT_PATIENCE_S = kill.LATE_S = kill.SETTLED_S = quota.LEAVING_S = 0.1
+    for module in (interact, kill, signal_job):
+        setattr(module, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # each has its own copy
+    connect.SHIM_PATIENCE_S = connect.SETTLED_S = 0.1
+    kill.CONNECT_PATIENCE_S = kill.LATE_S = quota.LEAVING_S = 0.1
     setattr(watch_registry, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
     setattr(context, "start_dispatcher", lambda *_: True)  # noqa: B010
     return Spawner(zygote=True)

@@ -40,11 +40,14 @@ def test_a_job_without_shim_and_guard_is_lost_and_what_is_left_of_it_is_swept(
     wait_until(lambda: not jobs.has_shim(job_id), "the lock is free")
     look = jobs.status(job_id)
     assert look.job.state == Lost("its shim and its guard were killed while it ran")
-    assert look.descendants >= 2
+    assert look.descendants == look.left_running >= 2
+    assert look.hint == f"{look.left_running} processes of it still run: kill_job ends them."
+    assert [job.id for job in jobs.list("running").jobs] == [job_id]
     answer = jobs.kill(job_id)
     assert (answer.status, answer.processes) == ("killed", look.descendants)
     assert processes.marked(job_id) == []
     assert jobs.status(job_id).descendants == 0
+    assert jobs.list("running").jobs == []
 
 
 def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:

@@ -294,7 +294,7 @@ class LifeOfJobs(World):
             if life.puppet.mode == "polite" and signal == "TERM":
                 grace_s = 5  # it takes its leave
             answer = self.server(whom).call("kill_job", job_id=life.id, signal=signal, grace_s=grace_s)
-            word = "killed" if ran or (life.is_lost and alive) else "already_terminated"
+            word = "killed" if ran or alive else "already_terminated"
             assert (answer["status"], answer["processes"]) == (word, alive)
             self.is_killed(life, signal, grace_s)
             assert not processes.marked(life.id)

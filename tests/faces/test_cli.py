@@ -152,6 +152,14 @@ class TestPs:
         assert re.split(r" {2,}", lines[1])[2] == "-"
         cli("kill", job_id)
 
+    def test_what_a_job_left_running_is_shown_and_killed(self, cli: Cli, ended: Ended) -> None:
+        job_id = cli.run("--name", "daemon", "sleep 1000 & exit 3")
+        ended(job_id)
+        (row,) = [line for line in cli("ps", "--status", "running").stdout.splitlines() if "daemon" in line]
+        assert re.split(r" {2,}", row)[1:3] == ["failed", "exit 3, 1 left"]
+        assert cli("kill", job_id).stdout == "killed (1 process)\n"
+        assert job_id[:8] not in cli("ps", "--status", "running").stdout
+
     def test_each_job_has_one_line_whatever_its_command(self, cli: Cli, ended: Ended) -> None:
         """And none of its bytes steer the terminal."""
         ended(cli.run("true\n# \x1b[2J\x07 \x9b31m"))

@@ -147,10 +147,11 @@ class Cast:
         self.ids: dict[str, str] = {}
 
     def renew(self) -> None:
-        running = self._wire.call("list_jobs", status="running", limit=1000)["structuredContent"]["jobs"]
-        for job in running:
-            if job["job_id"] not in self.ids.values():
-                self._wire.call("kill_job", job_id=job["job_id"], grace_s=0)
+        for word in ("queued", "running"):
+            listed = self._wire.call("list_jobs", status=word, limit=1000)["structuredContent"]["jobs"]
+            for job in listed:
+                if job["job_id"] not in self.ids.values():
+                    self._wire.call("kill_job", job_id=job["job_id"], grace_s=0)
         for role, options in (LIVING | ENDED).items():
             if not self._is_well(role):
                 self.ids[role] = self._wire.call("execute_command", **options)["structuredContent"]["job_id"]

@@ -67,7 +67,7 @@ def _lives(client: RawClient) -> Iterator[None]:
         ("tail_job_output", '{"job_id":"x","lines":1.5}', "Invalid argument lines=1.5: give a whole number"),
         ("tail_job_output", '{"job_id":"x","lines":NaN}', "Invalid argument lines=NaN"),
         ("tail_job_output", f'{{"job_id":"x","lines":{HUGE}}}', 'Invalid argument lines="xxx'),
-        ("list_jobs", '{"status":"queued"}', "give one of running, completed, failed, killed"),
+        ("list_jobs", '{"status":"waiting"}', "give one of queued, running, completed, failed, killed"),
         ("list_jobs", '{"limit":0}', "Invalid argument limit=0: give a whole number from 1 to 1000"),
         ("list_jobs", '{"\\ud83d":1}', "Unknown argument ?"),
         ("list_jobs", f'{{"a":{"[" * 100}{"]" * 100}}}', "Unknown argument a"),

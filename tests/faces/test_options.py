@@ -50,12 +50,7 @@ def test_limits_restarts_and_the_queue_are_answered_for(server: Server, gate: Ga
     )
     after = server.execute("true", after=[behind], options={"group": "gpu", "priority": 5})
     place = server.status(after)
-    assert (place["status"], place["phase"], place["position"], place["priority"]) == (
-        "running",
-        "queued",
-        1,
-        5,
-    )
+    assert (place["status"], place["position"], place["priority"]) == ("queued", 1, 5)
     assert place["reason"] == f"it waits: job {behind}, after which it is to run, is queued itself"
     gate.open()
     server.call("wait_for_job", job_ids=[first, behind, after], mode="all", timeout_s=60)

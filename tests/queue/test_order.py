@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -14,8 +15,12 @@ from bgjob.api import Jobs
 from bgjob.core.errors import InvalidArgument, JobNotFound
 from bgjob.core.job import Exited, Killed, NeverStarted, Queued
 from bgjob.home import queue_dir
+from bgjob.home.event_log import Cursor
+from bgjob.store import event_reader
+from tests.support.dispatchers import DISPATCHER, the
 from tests.support.gate import Gate
 from tests.support.queueing import BGJOB, Diary, OpenJobs, ends, occupy, state
+from tests.support.requires import linux_only
 from tests.support.server import StartServer, ToolError
 from tests.support.stores import forget_measure
 
@@ -30,28 +35,62 @@ def test_with_a_free_slot_it_starts_at_once(one: Jobs, gate: Gate, home: Path) -
     gate.open()
 
 
-def test_a_client_that_polls_until_it_is_no_longer_running_keeps_waiting(
-    start_server: StartServer, gate: Gate
-) -> None:
-    """The four words stay: a queued job is `running`, and its phase says what it does."""
+def test_a_job_in_the_queue_says_so_in_every_answer(start_server: StartServer, gate: Gate) -> None:
     server = start_server(MCP_BG_MAX_JOBS="1")
     first = server.execute(gate.pause)
     gate.wait_until_reached()
     with pytest.raises(ToolError, match=r"Job limit reached: Maximum concurrent jobs limit \(1\) reached"):
         server.execute("true")
     answer = server.call("execute_command", command="echo hello; exit 4", queue=True)
-    assert (answer["phase"], answer["position"]) == ("queued", 1)
-    status = server.status(answer["job_id"])
-    assert (status["status"], status["phase"], status["position"]) == ("running", "queued", 1)
-    assert "slot" in status["reason"]
+    waited = server.call("wait_for_job", job_ids=[answer["job_id"]], timeout_s=0)["jobs"][0]
     listed = {job["job_id"]: job for job in server.call("list_jobs")["jobs"]}
-    assert (listed[answer["job_id"]]["status"], listed[answer["job_id"]]["phase"]) == ("running", "queued")
-    assert (listed[answer["job_id"]]["position"], listed[answer["job_id"]]["reason"]) == (1, status["reason"])
-    assert "phase" not in listed[first]
+    for told in (answer, server.status(answer["job_id"]), waited, listed[answer["job_id"]]):
+        assert (told["status"], told["position"]) == ("queued", 1)
+        assert told["reason"] == "it waits for a free slot"
+        assert "phase" not in told
+    assert listed[first]["status"] == "running"
     threading.Thread(target=gate.open).start()
     waited = server.call("wait_for_job", job_ids=[answer["job_id"]], timeout_s=30)["jobs"][0]
     assert (waited["condition"], waited["exit_code"], waited["stdout"]) == ("exit", 4, "hello\n")
-    assert "phase" not in server.status(answer["job_id"])
+    assert waited["status"] == "failed"
+    assert "position" not in waited
+
+
+def test_a_job_that_never_starts_or_is_cancelled_has_its_name_in_the_event(
+    one: Jobs, new_gate: Callable[[str], Gate]
+) -> None:
+    """As the line of news shows it: there is nothing else to know the job by."""
+    gate = new_gate("first")
+    first = one.execute(f"{gate.pause}; exit 3").id
+    gate.wait_until_reached()
+    never = one.execute("true", after=[first], name="never").id
+    cancelled = one.execute("true", queue=True, name="cancelled").id
+    one.kill(cancelled)
+    gate.open()
+    assert isinstance(ends(one, never)[0], NeverStarted)
+    events = [line.event for line in event_reader.lines(one.events_directory, Cursor(0, 0)) if line.event]
+    ended = {event["job_id"]: event.get("name") for event in events if event["kind"] == "ended"}
+    assert (ended[never], ended[cancelled]) == ("never", "cancelled")
+
+
+@linux_only
+def test_no_answer_says_that_a_job_waits_for_a_slot_if_it_can_no_longer_start(
+    one: Jobs, gate: Gate, home: Path
+) -> None:
+    """Also before the dispatcher has come to end it: here it is stopped."""
+    first = one.execute(f"{gate.pause}; exit 3").id
+    gate.wait_until_reached()
+    job_id = one.execute("true", after=[first]).id
+    dispatcher = the(home, DISPATCHER)
+    os.kill(dispatcher, signal.SIGSTOP)
+    gate.open()
+    ends(one, first)
+    place = one.status(job_id).place
+    os.kill(dispatcher, signal.SIGCONT)
+    assert place
+    why = f"it was to run after the success of job {first}, which failed with exit code 3"
+    assert place.reason == f"it will not start: {why}"
+    assert isinstance(ends(one, job_id)[0], NeverStarted)
 
 
 def test_what_waits_takes_no_input_and_has_no_output(start_server: StartServer, gate: Gate) -> None:
@@ -59,8 +98,14 @@ def test_what_waits_takes_no_input_and_has_no_output(start_server: StartServer, 
     server.execute(gate.pause)
     gate.wait_until_reached()
     job_id = server.execute("cat", queue=True)
-    with pytest.raises(ToolError, match="is not running and cannot accept input"):
+    with pytest.raises(
+        ToolError, match="is not running and cannot accept input: it is queued and has not started"
+    ):
         server.call("interact_with_job", job_id=job_id, input="x")
+    with pytest.raises(
+        ToolError, match="it is queued and has not started yet: there is no process to signal"
+    ):
+        server.call("kill_job", job_id=job_id, signal="HUP", only_signal=True)
     assert server.output(job_id)["stdout"] == ""
     server.call("kill_job", job_id=job_id)
     gate.open()

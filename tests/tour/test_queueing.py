@@ -73,6 +73,36 @@ def test_a_group_has_slots_of_its_own(open_with: OpenJobs, new_gate: Callable[[s
     assert [getattr(end, "code", None) for end in ends(jobs, second, other, third)] == [2, 0, 3]
 
 
+def test_what_waits_is_not_said_to_run(start_server: StartServer, gate: Gate) -> None:
+    server = start_server(MCP_BG_MAX_JOBS="1")
+    running = server.execute(gate.pause)
+    gate.wait_until_reached()
+    queued = server.call("execute_command", command="true", queue=True)
+    assert (queued["status"], queued["position"]) == ("queued", 1)
+    ids = {
+        word: [job["job_id"] for job in server.call("list_jobs", status=word)["jobs"]]
+        for word in ("queued", "running")
+    }
+    assert ids == {"queued": [queued["job_id"]], "running": [running]}
+    (waited,) = server.call("wait_for_job", job_ids=[queued["job_id"]], timeout_s=0)["jobs"]
+    assert (waited["status"], waited["reason"]) == ("queued", "it waits for a free slot")
+    gate.open()
+
+
+def test_what_can_no_longer_start_fails_in_the_first_answer(start_server: StartServer) -> None:
+    """No answer says that it waits for a slot: what it was to run after has failed already."""
+    server = start_server()
+    failed = server.execute("exit 3", name="build", wait_s=30)
+    answer = server.call("execute_command", command="true", name="tests", after=["build"])
+    assert (answer["status"], answer["cause"]) == ("failed", "never_started")
+    why = f"it was to run after the success of job {failed}, which failed with exit code 3"
+    (waited,) = server.call("wait_for_job", job_ids=[answer["job_id"]])["jobs"]
+    for told in (answer, waited, server.status(answer["job_id"])):
+        assert (told["status"], told["cause"], told["reason"]) == ("failed", "never_started", why)
+    (event,) = server.call("job_events", job_ids=[answer["job_id"]])["events"]
+    assert (event["kind"], event["name"], event["reason"]) == ("ended", "tests", why)
+
+
 def test_a_queued_job_can_be_cancelled(start_server: StartServer, gate: Gate, diary: Diary) -> None:
     server = start_server(MCP_BG_MAX_JOBS="1")
     server.execute(gate.pause)

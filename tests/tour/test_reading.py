@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bgjob.api import JobStatus
+from bgjob.api import Jobs, JobStatus
+from bgjob.mcp.results import Started
 from tests.support.gate import Gate
 from tests.support.server import Server, ToolError
 
@@ -119,6 +121,19 @@ def test_a_dev_server_is_not_started_twice(server: Server) -> None:
     assert server.status(first["job_id"])["status"] == "killed"
     with pytest.raises(ToolError, match="needs a name"):
         server.call("execute_command", command="cat", if_running="reuse")
+
+
+def test_a_reused_job_with_another_command_is_shown_with_both(jobs: Jobs) -> None:
+    """What was asked for does not run, and the answer does not read as if it did."""
+    jobs.run("cat", name="dev", if_running="reuse")
+    same, other = (
+        Started.of(replace(jobs.run(asked, name="dev", if_running="reuse"), asked_command=asked))
+        for asked in ("cat", "cat --number")
+    )
+    assert (same.reused, same.command, same.hint) == (True, None, None)
+    assert (other.reused, other.command) == (True, "cat")
+    assert other.hint
+    assert "'cat --number' was not started" in other.hint
 
 
 def test_of_many_callers_at_once_one_starts_it(server: Server) -> None:

@@ -109,20 +109,35 @@ def test_a_kill_of_an_ended_job_and_of_none_are_answers(server: Server, ended: E
     assert server.status(job_id)["status"] == "completed"
 
 
-def test_what_an_ended_job_left_behind_is_counted_and_killed(
-    server: Server, ended: Ended, gate: Gate
-) -> None:
-    """The job is over when its main process is: a daemon it left does not hold up its outcome."""
-    job_id = server.execute(f"({gate.pause}; echo late; sleep 1000) & echo first; exit 2")
+@pytest.mark.parametrize("signal", ["HUP", "USR1", "sigint"])
+def test_one_signal_and_no_more(server: Server, gate: Gate, signal: str) -> None:
+    """A reload, an interrupt: the job gets the signal and goes on, or ends as it wants to."""
+    word = signal.upper().removeprefix("SIG")
+    job_id = server.execute(
+        f"trap 'echo got {word}' {word}; trap 'exit 3' QUIT; {gate.reach}; while :; do sleep 0.01; done"
+    )
     gate.wait_until_reached()
-    status = ended(job_id).job
-    assert server.status(job_id)["exit_code"] == 2
-    assert server.status(job_id)["descendants"] >= 1
-    assert status.id == job_id
-    answer = server.call("kill_job", job_id=job_id, grace_s=0.1)
-    assert answer["status"] == "already_terminated"
+    answer = server.call("kill_job", job_id=job_id, signal=signal, only_signal=True)
+    assert (answer["status"], answer["signal"]) == ("signaled", f"SIG{word}")
     assert answer["processes"] >= 1
-    assert server.status(job_id)["descendants"] == 0
+    server.wait_until_printed(job_id, f"got {word}")
+    assert server.status(job_id)["status"] == "running"
+    server.call("kill_job", job_id=job_id, signal="QUIT", only_signal=True)
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
+    status = server.status(job_id)
+    assert (status["status"], status["cause"], status["exit_code"]) == ("failed", "exited", 3)
+
+
+def test_a_job_that_a_mere_signal_ends_was_not_killed_by_us(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"{gate.reach}; exec sleep 1000")
+    gate.wait_until_reached()
+    server.call("kill_job", job_id=job_id, signal="INT", only_signal=True)
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
+    status = server.status(job_id)
+    assert (status["status"], status["cause"], status["signal"]) == ("killed", "signaled", "SIGINT")
+    for signal in ("INT", "KILL"):
+        answer = server.call("kill_job", job_id=job_id, signal=signal, only_signal=True)
+        assert (answer["status"], answer["processes"]) == ("already_terminated", 0)
 
 
 def test_a_timeout_stops_the_job(server: Server, ended: Ended) -> None:

@@ -3,6 +3,7 @@
 The faces import this folder; it imports everything below but the shim.
 
     context     what every verb is given: store, settings, environment, spawner
+    connect     a connection to a job's shim, or to its guard
     snapshot    a job and its log, as they were at one moment
     execute     run a command: start it or find it running, and wait for it
     spec        what a caller asks for, checked, as the spec of a job
@@ -12,13 +13,14 @@ The faces import this folder; it imports everything below but the shim.
     processes   the processes of a job, its shim and its guard
     activity    what processes do: CPU, memory, ports
     idle        how long a job has run and been silent
-    hints       what a failed job's last output tells
+    hints       what may help a caller, and the job does not say
     output      what a job printed: all, the last lines, the screen, as it comes
     search      lines that match, in one job or all
     wait        wait until conditions come true
     conditions  what a wait is for, and whether it has come true
     interact    type into a job
     kill        end a job
+    signal      send it one signal, and no more
     queue       places in the queue: tell, move, cancel
     events      what happened to jobs since a cursor
     news        the line about jobs that ended since a client last looked

@@ -7,14 +7,14 @@ from typing import Literal, Unpack, assert_never
 from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
-from bgjob.api.processes import left_running
+from bgjob.api.processes import is_alive, left_running
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
 from bgjob.api.spec import Asked, priority_of
 from bgjob.api.start import start_job
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
-from bgjob.core.job import Job, Lost, Queued, Running, StdinWord
+from bgjob.core.job import Job, Lost, Queued, StdinWord
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
 
@@ -41,7 +41,14 @@ def execute_command(
         priority = priority_of(asked)
         if priority is not None:
             move(context, job.id, priority)  # False: it has started meanwhile, which is better still
-    executed = Executed(job, reused, None, place=place_of(context, job), asked_command=command)
+    executed = Executed(
+        job,
+        reused,
+        waited=None,
+        place=place_of(context, job),
+        left_running=left_running(context, job) if reused else 0,
+        asked_command=command,
+    )
     timeout_s = wait_s or (context.settings.max_wait_s if until else 0.0)
     if timeout_s <= 0 or isinstance(job.state, Lost):
         return executed
@@ -94,7 +101,6 @@ def _ensure(
 
 def _running(context: Context, name: str) -> Job | None:
     for _, job in context.store.jobs():
-        is_named = job.spec.name == name
-        if is_named and (isinstance(job.state, Running) or left_running(context, job)):
+        if job.spec.name == name and is_alive(context, job):
             return job
     return None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bgjob.api.context import Context
+from bgjob.api.processes import left_running
 from bgjob.core.errors import InvalidArgument, JobNotFound
 from bgjob.core.job import JOB_ID, Job, Running
 
@@ -69,13 +70,17 @@ def _by_name_or_id(
 def _named(context: Context, name: str, wanted: type[Running] | None) -> Job | None:
     """The only one in the wanted state, if any is in it; else the newest."""
     found = [job for _, job in context.store.jobs() if job.spec.name == name]
-    able = [job for job in found if wanted and isinstance(job.state, wanted)]
+    able = [job for job in found if wanted and _is_in(context, job, wanted)]
     if len(able) > 1:
         shown = _some([job.id for job in able])
         raise InvalidArgument(
             f"{name!r} is the name of {len(able)} running jobs: {shown}. Give the id of one."
         )
     return next(iter(able or found), None)
+
+
+def _is_in(context: Context, job: Job, wanted: type[Running]) -> bool:
+    return isinstance(job.state, wanted) or (wanted is Running and left_running(context, job) > 0)
 
 
 def _without_cut(word: str) -> str:

@@ -1,6 +1,10 @@
-"""What the last output of a failed job tells, if it is something to which we can add a fact."""
+"""What may help a caller, and the job does not say: which port was taken, what it has left running."""
 
 import re
+
+from bgjob.core.job import Exited, State
+
+NO_AMPERSAND = "Do not end a command with & or nohup: a job is in the background already."
 
 _IN_USE = re.compile(
     r"EADDRINUSE|address already in use|port (?:\d+ )?is (?:already )?(?:in use|allocated|taken)|"
@@ -8,6 +12,16 @@ _IN_USE = re.compile(
     re.IGNORECASE,
 )
 _PORT = re.compile(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
+
+
+def still_running(state: State, count: int) -> str:
+    """What to do about processes that an ended job has left; empty if there are none."""
+    if not count:
+        return ""
+    whose = "1 process of it still runs: kill_job ends it."
+    if count > 1:
+        whose = f"{count} processes of it still run: kill_job ends them."
+    return f"{whose} {NO_AMPERSAND}" if isinstance(state, Exited) else whose
 
 
 def port_in_use(last_words: str) -> int | None:

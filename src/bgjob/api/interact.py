@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
-from bgjob.api.kill import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.output import Shown, job_output
-from bgjob.api.processes import supervisors_of
+from bgjob.api.processes import not_running
 from bgjob.api.results import Interaction
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
-from bgjob.core.errors import InvalidArgument, NotRunning, NotSteerable, StdinClosed, StdinIsNull
+from bgjob.core.errors import InvalidArgument, NotSteerable, StdinClosed, StdinIsNull
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -25,7 +25,6 @@ QUIET_S = 0.003
 # or, where it does not wait for input or that is not known, when it has printed nothing more for so long
 SETTLE_S = 0.1
 CURSOR_MODE_BYTES = 1 << 18
-UNREACHED = "its shim does not answer, and nothing was typed; kill_job can end it all the same"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
     "Look at the output before you type it again"
@@ -56,20 +55,21 @@ def interact_with_job(
     job = snapshot.job
     check_may_steer(context.settings, job)
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
-        raise NotRunning(job_id)
+        raise not_running(context, job)
     if job.spec.stdin == "null":
         raise StdinIsNull(job_id)
     data = b"" if resize and typed == Typed() else _bytes_of(typed, snapshot)
     try:
-        with _line(context, job_id) as shim:
+        with connect_to_shim(context, job_id) as shim:
             if resize:
                 _resize(shim, job, *resize)
             fed, answered = _feed(context, shim, job_id, data, wait_s, typed.close_stdin)
             at, accepted, unread = fed["at"], fed["accepted"], answered["unread"]
     except NoShim:
-        if isinstance(settled(context, job_id).state, Running):
+        job = settled(context, job_id)
+        if isinstance(job.state, Running):
             raise NotSteerable(job_id, INTERRUPTED) from None
-        raise NotRunning(job_id) from None
+        raise not_running(context, job) from None
     except TimeoutError:
         raise NotSteerable(job_id, "its shim does not answer in time") from None
     return Interaction(job_output(context, job_id, str(at), shown), accepted, unread)
@@ -113,25 +113,9 @@ def _feed(
     patience_s = wait_s + SHIM_PATIENCE_S
     fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
     if not fed["ok"]:
-        is_running = isinstance(context.store.load(job_id).state, Running)
-        raise StdinClosed(job_id) if is_running else NotRunning(job_id)
+        job = context.store.load(job_id)
+        raise StdinClosed(job_id) if isinstance(job.state, Running) else not_running(context, job)
     return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
-
-
-def _line(context: Context, job_id: str) -> ShimConnection:
-    """To the job's shim; or to its guard, which may be about to take over."""
-    deadline = time.monotonic() + SHIM_PATIENCE_S
-    waking = Waking(lambda: supervisors_of(context, job_id))
-    while True:
-        try:
-            return ShimConnection(context.store.control_path(job_id))
-        except (NoShim, TimeoutError):
-            if not context.store.has_shim(job_id):
-                raise
-            if time.monotonic() > deadline:
-                raise NotSteerable(job_id, UNREACHED) from None
-        waking.now_and_then()
-        time.sleep(LOOK_AGAIN_S)
 
 
 def _wait_for_answer(shim: ShimConnection, offset: int, patience_s: float) -> dict[str, Any] | None:

@@ -1,80 +1,49 @@
 """Ending a job: its shim does it; else signals to the shim do; else we kill what is left."""
 
 import contextlib
-import select
-import signal as signals
 import time
-from collections.abc import Callable
 from typing import Any
 
+from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.context import Context
 from bgjob.api.find import id_of
-from bgjob.api.processes import first_process, supervisors_of
+from bgjob.api.processes import first_process, leaves_processes, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
+from bgjob.api.signal import signal_job, signal_number
 from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
 from bgjob.core.job import Job, Killed, Lost, Running
 from bgjob.link import sweep
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Supervisors
 
-SHIM_PATIENCE_S = 10.0
 CONNECT_PATIENCE_S = 3.0
 LATE_S = 5.0  # after the grace: then the shim does not come to kill the job
 SHIMS_GRACE_S = 5.0  # what a shim gives its job when it is asked by a signal
 KILL_PATIENCE_S = 15.0
-WAKE_EVERY_S = 0.25
-SETTLED_S, LOOK_AGAIN_S = 0.5, 0.002
 
 
-class Waking:
-    """Continues a job's shim and guard, which the job may have stopped, while we wait for their answer."""
+def kill_job(
+    context: Context, job: str, *, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False
+) -> Kill:
+    """End a job with all its processes, also those that it left running when it ended. With `only_signal`
+    each of its processes gets the signal once, and the job is not ended: no SIGKILL follows.
 
-    def __init__(self, found: Callable[[], Supervisors]) -> None:
-        self._found = found
-        self._next_at = time.monotonic() + WAKE_EVERY_S
-
-    def now_and_then(self) -> None:
-        if time.monotonic() >= self._next_at:
-            with self._found() as supervisors:
-                supervisors.wake()
-            self._next_at = time.monotonic() + WAKE_EVERY_S
-
-    def until_readable(self, line: ShimConnection, patience_s: float) -> bool:
-        """False: no answer has come in time."""
-        deadline = time.monotonic() + patience_s
-        poll = select.poll()
-        poll.register(line.fileno(), select.POLLIN)
-        while not poll.poll(max(0.0, min(WAKE_EVERY_S, deadline - time.monotonic())) * 1000):
-            if time.monotonic() >= deadline:
-                return False
-            self.now_and_then()
-        return True
-
-
-def kill_job(context: Context, job: str, *, grace_s: float = 5.0, signal: str = "TERM") -> Kill:
-    """`job`: its id, how the id begins, or its name."""
-    number = _signal_number(signal)
+    `job`: its id, how the id begins, or its name.
+    """
+    number = signal_number(signal)
     if not 0 <= grace_s < float("inf"):
         raise InvalidArgument(f"={grace_s} is not a time. Accepted: seconds, 0 or more.", argument="grace_s")
     try:
         job_id = id_of(context, job)
     except JobNotFound:
         return Kill("not_found", 0, None)
+    if only_signal:
+        return signal_job(context, job_id, number)
     try:
         return _kill(context, job_id, number, grace_s)
     except JobNotFound:
         return _kill_removed(context, job_id, grace_s)
-
-
-def _signal_number(name: str) -> int:
-    full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
-    if full not in signals.Signals.__members__:
-        raise InvalidArgument(
-            f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL.",
-            argument="signal",
-        )
-    return signals.Signals[full]
 
 
 def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
@@ -109,7 +78,9 @@ def _try_kill(context: Context, job_id: str, number: int, grace_s: float, was_ru
 
 
 def _done(is_ours: bool, processes: int, job: Job) -> Kill:
-    return Kill("killed" if is_ours else "already_terminated", processes, job)
+    """Of a job that had ended, what it left running was killed."""
+    was_left = processes > 0 and leaves_processes(job.state)
+    return Kill("killed" if is_ours or was_left else "already_terminated", processes, job)
 
 
 # -- by the shim ------------------------------------------------------------------------------------
@@ -148,14 +119,6 @@ def _answer(
     return {name: answer[name] for name in ("was_running", "processes")}
 
 
-def settled(context: Context, job_id: str) -> Job:
-    """The job, once its lock is free: a dying shim closes its socket before its guard has written the end."""
-    deadline = time.monotonic() + SETTLED_S
-    while context.store.has_shim(job_id) and time.monotonic() < deadline:
-        time.sleep(LOOK_AGAIN_S)
-    return context.store.load(job_id)
-
-
 # -- by signals -------------------------------------------------------------------------------------
 
 
@@ -191,7 +154,7 @@ def _kill_without_shim(context: Context, job: Job, was_running: bool) -> Kill:
     """The job has ended, perhaps while we asked its shim; or it is lost, and what is left of it must go."""
     left = sweep.kill(job.id, first_process(job)) if isinstance(job.state, Lost) else 0
     context.store.remove_control_groups(job.id)
-    return _done(left > 0 or (was_running and isinstance(job.state, Killed)), left, job)
+    return _done(was_running and isinstance(job.state, Killed), left, job)
 
 
 def _kill_removed(context: Context, job_id: str, grace_s: float) -> Kill:

@@ -5,15 +5,20 @@ import time
 from collections.abc import Sequence
 
 from bgjob.api.context import Context
+from bgjob.api.hints import still_running
 from bgjob.api.results import InputWord
 from bgjob.api.snapshot import Snapshot
-from bgjob.core.job import Job, Lost, Running
+from bgjob.core.errors import NotRunning
+from bgjob.core.job import Ended, Exited, Job, Lost, Queued, Running, Signaled, State, end_details
+from bgjob.home.jobdir import how_ended
 from bgjob.link import sweep
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Identity, Supervisors
 from bgjob.system import processes, stdin_wait
 
 SHIM_PATIENCE_S = 2.0
+# Processes that end with the job, such as the rest of a pipeline, are given so long.
+ENDING_S, LOOK_AGAIN_S = 0.1, 0.002
 
 
 def processes_of(context: Context, job: Job) -> Sequence[int]:
@@ -27,6 +32,46 @@ def processes_of(context: Context, job: Job) -> Sequence[int]:
     is_known = not processes.LINUX or processes.name_of(shim) == processes.SHIM
     tree = processes.alive(processes.descendants(shim)) if is_known else []
     return tree or sweep.members(job.id, first_process(job))
+
+
+def leaves_processes(state: State) -> bool:
+    """After other ends the shim ends all processes of the job: none is left running."""
+    return isinstance(state, Exited | Signaled | Lost)
+
+
+def left_running(context: Context, job: Job) -> int:
+    """How many processes an ended job has left behind: then it counts as running for who waits or looks."""
+    if not leaves_processes(job.state) or job.id in context.store.without_processes:
+        return 0
+    if job.run and not first_process(job):
+        return 0  # of an earlier boot
+    deadline = time.monotonic() + _ending_s(job.state)
+    while (left := len(processes_of(context, job))) and time.monotonic() < deadline:
+        time.sleep(LOOK_AGAIN_S)
+    if isinstance(job.state, Lost) and not left:
+        context.store.without_processes.add(job.id)
+    return left
+
+
+def _ending_s(state: State) -> float:
+    """How long its processes may still take to end with the job."""
+    return min(ENDING_S, ENDING_S + state.ended_at - time.time()) if isinstance(state, Ended) else 0.0
+
+
+def is_alive(context: Context, job: Job) -> bool:
+    """It runs, waits in the queue, or has left processes running."""
+    return isinstance(job.state, Running) or left_running(context, job) > 0
+
+
+def not_running(context: Context, job: Job) -> NotRunning:
+    """The error of who would type into a job that is queued or has ended."""
+    if isinstance(job.state, Queued):
+        return NotRunning(job.id, "it is queued and has not started yet")
+    return NotRunning(
+        job.id,
+        f"it {how_ended(end_details(job.state))}",
+        still_running(job.state, left_running(context, job)),
+    )
 
 
 def first_process(job: Job) -> sweep.FirstProcess | None:
@@ -73,13 +118,6 @@ def flush_output(context: Context, job_id: str) -> None:
         ShimConnection(context.store.control_path(job_id)) as shim,
     ):
         shim.ask(SHIM_PATIENCE_S, op="waits")
-
-
-def left_running(context: Context, job: Job) -> int:
-    """How many processes of a job that has ended are alive."""
-    if isinstance(job.state, Running) or not context.store.has_shim(job.id):
-        return 0
-    return len(processes_of(context, job))
 
 
 def sits_at_prompt(context: Context, snapshot: Snapshot) -> bool:

@@ -32,12 +32,21 @@ def places_of(context: Context, jobs: Sequence[Job]) -> Mapping[str, Place]:
 
 
 def _place(context: Context, job: Job, waiting: Sequence[str], number: int | None) -> Place:
-    stands, why = queue_dir.readiness(context.store.home, vars(job.spec))
     return Place(
         position=1 if number is None else number + 1,
-        reason=f"it waits: {why}" if stands == "pending" else f"it waits for a free slot{_of_group(job)}",
+        reason=_reason(context, job),
         priority=0 if number is None else queue_dir.priority_of(waiting[number]),
     )
+
+
+def _reason(context: Context, job: Job) -> str:
+    match queue_dir.readiness(context.store.home, vars(job.spec)):
+        case "pending", why:
+            return f"it waits: {why}"
+        case "impossible", why:
+            return f"it will not start: {why}"
+        case _:
+            return f"it waits for a free slot{_of_group(job)}"
 
 
 def _of_group(job: Job) -> str:
@@ -79,10 +88,11 @@ def cancel(context: Context, job_id: str) -> Job | None:
     with contextlib.suppress(OSError):  # then the dispatcher finds that the job has ended
         if entry := queue_dir.find(store.home, job_id):
             queue_dir.leave(store.home, entry)
-    event_log.append(store.events, "ended", job_id, cause="killed", reason="cancelled in the queue")
+    job, why = store.load(job_id), "cancelled in the queue"
+    event_log.append(store.events, "ended", job_id, name=job.spec.name, cause="killed", reason=why)
     if store.waiting():
         ensure_dispatcher(context)  # another job may wait for this end
-    return store.load(job_id)
+    return job
 
 
 def _end_unstarted(job_id: str, directory: str) -> bool:

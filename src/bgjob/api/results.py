@@ -7,7 +7,8 @@ from typing import Any, Literal
 from bgjob.api.activity import Activity
 from bgjob.core.job import Job, PastRuns
 
-KillWord = Literal["killed", "already_terminated", "not_found"]
+KillWord = Literal["killed", "already_terminated", "not_found", "signaled"]
+"""The last one only where the caller asked for a signal alone."""
 ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "input"]
 InputWord = Literal["yes", "no", "unknown"]
 
@@ -53,8 +54,10 @@ class Interaction:
 class Kill:
     status: KillWord
     processes: int
-    """How many processes were alive when the kill began; none are when it answers."""
+    """How many processes were alive when the kill began; none are when it answers. Or how many got the signal."""
     job: Job | None
+    signal: int | None = None
+    """The signal that was sent, where it was to be only that."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class Page:
     """Ids of the jobs that wait for input."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """By id, of the jobs in the queue."""
+    left_running: Mapping[str, int] = field(default_factory=dict)
+    """By id, how many processes of it are alive, of the ended jobs that have some."""
     command_characters: int | None = None
     """How much of each command to show; None: all of it."""
 
@@ -97,6 +102,8 @@ class JobStatus:
     output_bytes: int
     descendants: int
     """Processes of the job that are alive now, its main process included while it runs."""
+    left_running: int = 0
+    """Processes that an ended job has left behind, and that its shim is not ending."""
     waits_for_input: InputWord | None = None
     """None: the job has ended."""
     prompt: str | None = None
@@ -125,11 +132,14 @@ class Executed:
     """True: the job ran before this call."""
     waited: "Waited | None"
     """None: the caller did not want to wait."""
-    asked_command: str | None = None
     met: bool | None = None
     """Whether what the caller waits for came true; None: that was the end, or nothing."""
     place: Place | None = None
     """None: the job is not queued."""
+    left_running: int = 0
+    """As in JobStatus, where there is no `waited` to tell."""
+    asked_command: str | None = None
+    """What the caller asked to run; None: the job runs just that."""
 
 
 @dataclass(frozen=True)

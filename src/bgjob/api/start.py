@@ -87,7 +87,10 @@ def _launch_or_enqueue(context: Context, spec: Spec, environment: Mapping[str, s
     """At once where that is possible; else, if the job may wait, in its turn."""
     if not spec.queue:
         return launch(context, spec, environment)
-    if not _must_wait(context, spec):
+    stands, why = queue_dir.readiness(context.store.home, vars(spec))
+    if stands == "impossible":
+        return _never_started(context, spec, why)
+    if stands == "ready" and not _are_others_first(context):
         with contextlib.suppress(JobLimitReached):
             return launch(context, spec, environment)
     return _enqueue(context, spec, environment, priority)
@@ -126,12 +129,22 @@ def _failed(context: Context, spec: Spec, answer: Mapping[str, Any]) -> Job:
 # -- in its turn ------------------------------------------------------------------------------------
 
 
-def _must_wait(context: Context, spec: Spec) -> bool:
-    """Other jobs were first, or a condition of this one does not hold yet."""
+def _are_others_first(context: Context) -> bool:
     home = context.store.home
-    if context.burst.goes_on() or queue_dir.has_dispatcher(home) or queue_dir.entries(home):
-        return True
-    return queue_dir.readiness(home, vars(spec))[0] != "ready"
+    return context.burst.goes_on() or queue_dir.has_dispatcher(home) or bool(queue_dir.entries(home))
+
+
+def _never_started(context: Context, spec: Spec, why: str) -> Job:
+    """What the job was to run after has failed already: it ends before it is queued."""
+    store = context.store
+    new = store.create(spec)
+    try:
+        queue_dir.end_unstarted(new.directory, cause="never_started", reason=why)
+        store.make_durable(new)
+    finally:
+        os.close(new.lock)
+    event_log.append(store.events, "ended", spec.id, name=spec.name, cause="never_started", reason=why)
+    return store.load(spec.id)
 
 
 def _enqueue(context: Context, spec: Spec, environment: Mapping[str, str], priority: int) -> Job:

@@ -7,9 +7,15 @@ from typing import TypedDict
 
 from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
-from bgjob.api.hints import port_in_use
+from bgjob.api.hints import port_in_use, still_running
 from bgjob.api.idle import idle_s, ran_s
-from bgjob.api.processes import SHIM_PATIENCE_S, flush_output, processes_of, waits_for_input
+from bgjob.api.processes import (
+    SHIM_PATIENCE_S,
+    flush_output,
+    left_running,
+    processes_of,
+    waits_for_input,
+)
 from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import InputWord, JobStatus, Page
 from bgjob.api.snapshot import Snapshot
@@ -76,11 +82,13 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus
 
 def _of_ended(context: Context, snapshot: Snapshot) -> JobStatus:
     job = snapshot.job
+    left = left_running(context, job)
     return JobStatus(
         job,
         _output_bytes(snapshot),
-        len(processes_of(context, job)),
-        hint=_hint(snapshot),
+        left or len(processes_of(context, job)),
+        left_running=left,
+        hint=" ".join(filter(None, (_port_hint(snapshot), still_running(job.state, left)))) or None,
         history=context.store.history(job),
         **_limits(context, job),
     )
@@ -121,7 +129,7 @@ def _limits(context: Context, job: Job) -> Limited:
     return Limited(limits=limits, limited_by=context.store.limited_by(job.id)) if limits else Limited()
 
 
-def _hint(snapshot: Snapshot) -> str | None:
+def _port_hint(snapshot: Snapshot) -> str | None:
     """Which process holds the port, where a server died because its port is taken."""
     state = snapshot.job.state
     if not isinstance(state, Exited) or state.code == 0:
@@ -153,9 +161,10 @@ def list_jobs(
     if fitting < len(found):
         next_cursor, found = found[fitting - 1][0], found[:fitting]
     jobs = [job for _, job in found]
+    left = {job.id: count for job in jobs if (count := left_running(context, job))}
     fits = sum(len(job.spec.command) for job in jobs) <= most_bytes
     shown = None if fits else SHORT_COMMAND_CHARACTERS
-    return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), shown)
+    return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left, shown)
 
 
 def _found(
@@ -163,10 +172,15 @@ def _found(
 ) -> tuple[list[tuple[str, Job]], str | None]:
     """The jobs with their places in the order, and the cursor of the next page if there is one."""
     all_jobs = context.store.jobs(before=cursor)
-    wanted = ((place, job) for place, job in all_jobs if status is None or status_word(job.state) == status)
+    wanted = ((place, job) for place, job in all_jobs if status is None or _counts_as(context, job, status))
     found = list(itertools.islice(wanted, limit))
     has_more = len(found) == limit and next(wanted, None) is not None
     return found, found[-1][0] if has_more else None
+
+
+def _counts_as(context: Context, job: Job, status: StatusWord) -> bool:
+    """A job that has left processes running is found among the running ones too."""
+    return status_word(job.state) == status or (status == "running" and left_running(context, job) > 0)
 
 
 def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:

@@ -16,17 +16,16 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
-from bgjob.api import JobEvent, Jobs, absolute, open_jobs
+from bgjob.api import JobEvent, Jobs, Page, absolute, open_jobs
 from bgjob.cli import streams
-from bgjob.cli.outcome import last_words, result, status
+from bgjob.cli.outcome import last_words, result
 from bgjob.cli.parser import parser
 from bgjob.cli.streams import CannotPrint, JobStream, say
 from bgjob.cli.table import table
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import BgjobError
-from bgjob.core.job import Job, Queued, Running, StatusWord
+from bgjob.core.job import Queued, Running, StatusWord
 from bgjob.core.options import LIMIT_OPTIONS, checked
 from bgjob.home.log_format import STDERR
 from bgjob.output.tty_text import one_line
@@ -113,25 +112,20 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _ps(options: argparse.Namespace) -> int:
-    found, there_are_more = _listed(_jobs(), options.status, options.limit)
-    for line in table(found, time.time(), streams.columns()):
+    pages = _pages(_jobs(), options.status, options.limit)
+    for line in table(pages, time.time(), streams.columns()):
         say(line)
-    if there_are_more:
+    if pages[-1].next_cursor:
         streams.note(f"(older ones not shown; --limit {options.limit * 5} shows more)")
     return 0
 
 
-def _listed(jobs: Jobs, wanted: StatusWord | Literal["queued"] | None, limit: int) -> tuple[list[Job], bool]:
-    """To the api a queued job is one that runs; here the two are told apart."""
-    found: list[Job] = []
-    cursor = None
-    while len(found) < limit:
-        page = jobs.list("running" if wanted == "queued" else wanted, limit, cursor)
-        found += [job for job in page.jobs if wanted in (None, status(job))]
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found[:limit], cursor is not None or len(found) > limit
+def _pages(jobs: Jobs, wanted: StatusWord | None, limit: int) -> list[Page]:
+    """Together `limit` jobs, or all: a page is bounded also by its size."""
+    pages = [jobs.list(wanted, limit)]
+    while (cursor := pages[-1].next_cursor) and (left := limit - sum(len(page.jobs) for page in pages)):
+        pages.append(jobs.list(wanted, left, cursor))
+    return pages
 
 
 def _logs(options: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from bgjob.core.job import (
     Job,
     Lost,
     OverLimit,
-    Queued,
     Running,
     State,
     cause_word,
@@ -18,10 +17,6 @@ from bgjob.core.job import (
 from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
-
-
-def status(job: Job) -> str:
-    return "queued" if isinstance(job.state, Queued) else status_word(job.state)
 
 
 def end(state: State) -> str:

@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 from bgjob import __version__
 from bgjob.cli.streams import say
+from bgjob.core.job import StatusWord
 from bgjob.core.options import LIMIT_OPTIONS
 from bgjob.output.tty_text import one_line
 
@@ -109,7 +110,7 @@ def _add_queue_and_restart(run: argparse.ArgumentParser) -> None:
 
 def _add_looking(commands: "argparse._SubParsersAction[_Parser]") -> None:
     ps = commands.add_parser("ps", help="list jobs, newest first")
-    ps.add_argument("--status", choices=("queued", "running", "completed", "failed", "killed"))
+    ps.add_argument("--status", choices=get_args(StatusWord))
     ps.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
     ps.set_defaults(verb="ps")
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from bgjob.cli.outcome import end, status
-from bgjob.core.job import Job
+from bgjob.api import Page
+from bgjob.cli.outcome import end
+from bgjob.core.job import Job, status_word
 from bgjob.output.tty_text import cut, one_line, width
 
 HEAD = ("ID", "STATUS", "END", "AGE", "NAME", "COMMAND")
@@ -13,9 +14,12 @@ LEAST_NAME, LEAST_COMMAND = 12, 20
 MOST_COMMAND = 150  # where no terminal says how much fits
 
 
-def table(jobs: Sequence[Job], now: float, columns: int | None) -> Iterator[str]:
+def table(pages: Sequence[Page], now: float, columns: int | None) -> Iterator[str]:
     """No line is wider than `columns`; None: there is no terminal, and names are whole."""
-    rows = [HEAD, *(_cells(job, now) for job in jobs)]
+    rows = [
+        HEAD,
+        *(_cells(job, page.left_running.get(job.id, 0), now) for page in pages for job in page.jobs),
+    ]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     if columns is None:
         widths[5] = min(widths[5], MOST_COMMAND)
@@ -28,11 +32,11 @@ def table(jobs: Sequence[Job], now: float, columns: int | None) -> Iterator[str]
         yield line if columns is None else cut(line, columns)
 
 
-def _cells(job: Job, now: float) -> tuple[str, ...]:
+def _cells(job: Job, left_running: int, now: float) -> tuple[str, ...]:
     return (
         job.id[:8],
-        status(job),
-        end(job.state),
+        status_word(job.state),
+        end(job.state) + (f", {left_running} left" if left_running else ""),
         _age(now - job.spec.created_at),
         one_line(job.spec.name or "-"),
         one_line(" ".join(job.spec.command.split())),

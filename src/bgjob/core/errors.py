@@ -9,7 +9,7 @@
     ├── StoreFull           the running jobs alone exceed the size of the store
     ├── JobNotFound         no such job
     ├── AlreadyRunning      a job of this name runs, and the caller did not want a second
-    ├── NotRunning          the job has ended and takes no input
+    ├── NotRunning          the job has ended, or not begun, and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
     ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── NotSteerable        the job's shim does not answer
@@ -93,10 +93,10 @@ class AlreadyRunning(BgjobError):
 
 
 class NotRunning(BgjobError):
-    def __init__(self, job_id: str) -> None:
-        super().__init__(
-            f"Job {job_id} is not running and cannot accept input.", "get_job_status tells how it stands."
-        )
+    """`how` it stands or has ended; `advice` where there is something to do."""
+
+    def __init__(self, job_id: str, how: str, advice: str = "") -> None:
+        super().__init__(f"Job {job_id} is not running and cannot accept input: {how}.", advice)
 
 
 class StdinClosed(BgjobError):

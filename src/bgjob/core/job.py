@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-StatusWord = Literal["running", "completed", "failed", "killed"]
+StatusWord = Literal["queued", "running", "completed", "failed", "killed"]
 CauseWord = Literal[
     "exited", "signaled", "killed", "timed_out", "out_of_memory", "over_limit", "never_started", "lost"
 ]
@@ -199,6 +199,8 @@ class Job:
 def status_word(state: State) -> StatusWord:
     """The word of the contract. Anything finer is in the state itself."""
     match state:
+        case Queued():
+            return "queued"
         case Running():
             return "running"
         case Exited(code=0):

@@ -3,11 +3,29 @@
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from bgjob.api import JobEvent, JobStatus, Output
-from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_number
+from bgjob.api import Executed, JobEvent, JobStatus, Output
+from bgjob.api.hints import still_running
+from bgjob.api.results import Place
+from bgjob.core.job import (
+    CauseWord,
+    Ended,
+    Job,
+    PastRun,
+    PastRuns,
+    Running,
+    State,
+    cause_word,
+    reason,
+    signal_number,
+)
 from bgjob.system.processes import signal_name
 
 RUNS_SHOWN = 10
+COMMAND_CHARACTERS = 200
+OTHER_COMMAND = (
+    "The job of this name runs another command, shown here, and %r was not started: "
+    "if_running=restart replaces the job."
+)
 
 
 def printed_fields(output: Output) -> dict[str, Any]:
@@ -39,10 +57,33 @@ def duration_s_of(status: JobStatus) -> float | None:
     return None if duration_s is None else round(duration_s, 3)
 
 
-def phase_of(state: State, history: PastRuns | None = None) -> Literal["queued", "restarting"] | None:
-    if isinstance(state, Queued):
-        return "queued"
+def phase_of(state: State, history: PastRuns | None) -> Literal["restarting"] | None:
     return "restarting" if isinstance(state, Running) and history and history.pauses else None
+
+
+def cause_of(state: State) -> CauseWord | None:
+    """Left out where the exit code says it all."""
+    cause = cause_word(state)
+    return None if cause == "exited" else cause
+
+
+def reason_of(state: State, place: Place | None) -> str | None:
+    """Why a job waits, or why it failed without an exit code."""
+    return place.reason if place else reason(state)
+
+
+def left_running_of(ran: Executed) -> int:
+    return ran.waited.status.left_running if ran.waited else ran.left_running
+
+
+def start_hint(ran: Executed, is_other: bool) -> str | None:
+    """`is_other`: the job that runs was started with another command than the one that was asked for."""
+    of_job = ran.waited.status.hint if ran.waited else still_running(ran.job.state, ran.left_running)
+    hints = (
+        OTHER_COMMAND % shortened(str(ran.asked_command), COMMAND_CHARACTERS) if is_other else None,
+        of_job,
+    )
+    return " ".join(filter(None, hints)) or None
 
 
 def runs_of(history: PastRuns) -> list[dict[str, Any]] | None:

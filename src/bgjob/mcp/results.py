@@ -33,29 +33,33 @@ from bgjob.core.job import (
     cause_word,
     exit_code,
     limit_word,
-    reason,
     status_word,
 )
 from bgjob.mcp.fields import (
+    COMMAND_CHARACTERS,
+    cause_of,
     duration_s_of,
     event_fields,
+    left_running_of,
     phase_of,
     printed_fields,
+    reason_of,
     runs_of,
     shortened,
     signal_of,
+    start_hint,
     started,
     timestamp,
 )
 from bgjob.mcp.registry import OUTPUT
 from bgjob.mcp.schema import UNLISTED
+from bgjob.system.processes import signal_name
 
 # a field that few answers have is not in the schema, which every caller pays for
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
-Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +86,14 @@ class Printed:
 class Started:
     job_id: str
     status: StatusWord
-    phase: Phase = None
+    exit_code: int | None = None
+    left_running: Count = None
     position: Count = None
     reused: Annotated[bool | None, Rare] = None
+    command: Text = None
     cause: Annotated[CauseWord | None, Rare] = None
     reason: Text = None
     limit: Text = None
-    exit_code: int | None = None
     signal: Text = None
     stdout: Annotated[str | None, OUTPUT] = None
     stderr: Annotated[str | None, OUTPUT] = None
@@ -110,18 +115,20 @@ class Started:
     def of(cls, ran: Executed) -> "Started":
         state, waited = ran.job.state, ran.waited
         came = waited.came if waited and ran.met is not None else None
+        is_other = ran.reused and ran.asked_command not in (None, ran.job.spec.command)
         return cls(
             job_id=ran.job.id,
             status=status_word(state),
-            phase=phase_of(state),
+            exit_code=exit_code(state),
+            left_running=left_running_of(ran) or None,
             position=ran.place.position if ran.place else None,
             reused=ran.reused or None,
-            cause=cause_word(state),
-            reason=ran.place.reason if ran.place else reason(state),
+            command=shortened(ran.job.spec.command, COMMAND_CHARACTERS) if is_other else None,
+            cause=cause_of(state),
+            reason=reason_of(state, ran.place),
             limit=limit_word(state),
-            exit_code=exit_code(state),
             signal=signal_of(state),
-            hint=waited.status.hint if waited else None,
+            hint=start_hint(ran, is_other),
             met=ran.met,
             condition=came.condition if came else None,
             match=came.detail if came else None,
@@ -139,7 +146,8 @@ class Status:
     cwd: str
     output_bytes: int
     descendants: Annotated[int, Field(description="its processes alive now")]
-    phase: Annotated[Literal["queued", "restarting"] | None, Field(description="not running yet")] = None
+    left_running: Count = None
+    phase: Annotated[Literal["restarting"] | None, Rare] = None
     position: Count = None
     priority: Count = None
     exit_code: int | None = None
@@ -171,13 +179,14 @@ class Status:
             cwd=job.spec.cwd,
             output_bytes=status.output_bytes,
             descendants=status.descendants,
+            left_running=status.left_running or None,
             phase=phase_of(state, status.history),
             position=status.place.position if status.place else None,
             priority=status.place.priority if status.place else None,
             exit_code=exit_code(state),
             cause=cause_word(state),
             signal=signal_of(state),
-            reason=status.place.reason if status.place else reason(state),
+            reason=reason_of(state, status.place),
             limit=limit_word(state),
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=timestamp(state.ended_at) if isinstance(state, Ended) else None,
@@ -217,9 +226,9 @@ class Listed:
     started: str
     name: str | None = None
     exit_code: int | None = None
+    left_running: Count = None
     cause: Text = None
     waits_for_input: bool | None = None
-    phase: Phase = None
     position: Count = None
     reason: Text = None
 
@@ -233,9 +242,9 @@ class Listed:
             started=started(job),
             name=job.spec.name,
             exit_code=exit_code(job.state),
-            cause=cause_word(job.state),
+            left_running=page.left_running.get(job.id),
+            cause=cause_of(job.state),
             waits_for_input=job.id in page.asking or None,
-            phase=phase_of(job.state),
             position=place.position if place else None,
             reason=place.reason if place else None,
         )
@@ -254,10 +263,13 @@ class Listing:
 @dataclass(frozen=True, kw_only=True)
 class WaitedFor(Printed):
     job_id: str
-    status: str
+    status: StatusWord
     condition: str | None = None
     match: str | None = None
     exit_code: int | None = None
+    left_running: Count = None
+    position: Count = None
+    reason: Text = None
     cause: Annotated[CauseWord | None, Rare] = None
     limit: Text = None
     signal: Text = None
@@ -274,7 +286,10 @@ class WaitedFor(Printed):
             condition=came.condition if came else None,
             match=came.detail if came else None,
             exit_code=exit_code(status.job.state),
-            cause=cause_word(status.job.state),
+            left_running=status.left_running or None,
+            position=status.place.position if status.place else None,
+            reason=reason_of(status.job.state, status.place),
+            cause=cause_of(status.job.state),
             limit=limit_word(status.job.state),
             signal=signal_of(status.job.state),
             waits_for_input=status.waits_for_input == "yes" or None,
@@ -359,7 +374,7 @@ class Told:
 @dataclass(frozen=True)
 class Killing:
     status: KillWord
-    processes: Annotated[int, Field(description="how many were alive")]
+    processes: Annotated[int, Field(description="how many there were")]
     exit_code: int | None = None
     signal: str | None = None
 
@@ -367,4 +382,5 @@ class Killing:
     def of(cls, kill: Kill) -> "Killing":
         if kill.job is None:
             return cls(kill.status, kill.processes)
-        return cls(kill.status, kill.processes, exit_code(kill.job.state), signal_of(kill.job.state))
+        signal = signal_name(kill.signal) if kill.signal else signal_of(kill.job.state)
+        return cls(kill.status, kill.processes, exit_code(kill.job.state), signal)

@@ -312,10 +312,11 @@ def kill_job(
     job_id: JobId,
     grace_s: Annotated[float, Field(ge=0, le=60, description="Seconds between signal and SIGKILL")] = 5,
     signal: Annotated[str, Field(description="First signal, e.g. TERM, INT, HUP, KILL")] = "TERM",
+    only_signal: Annotated[bool, Field(description="to all its processes; no kill")] = False,
 ) -> Killing:
     """End a job with all its processes, daemons too. Final, but its output stays readable. Sends signal, then
     SIGKILL to what is left after grace_s, and returns when nothing is alive; other calls are served
     meanwhile. already_terminated = it had ended before; not_found = no such id: answers, not errors, so a
     repeat is safe. Use interact_with_job instead to quit politely (exit, ctrl-c, close_stdin), timeout_s of
     execute_command to limit one."""
-    return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal))
+    return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal))

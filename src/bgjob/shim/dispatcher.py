@@ -244,10 +244,10 @@ class Dispatcher:
         return False
 
     def _record_end(self, job_id: str, directory: str, why: str) -> None:
-        queue_dir.end_unstarted(directory, cause="never_started", reason=why)
-        event_log.append(
-            f"{self._home}/{event_log.EVENTS}", "ended", job_id, cause="never_started", reason=why
-        )
+        how = {"cause": "never_started", "reason": why}
+        name = (jobdir.read_record(f"{directory}/{jobdir.SPEC}") or {}).get("name")
+        queue_dir.end_unstarted(directory, **how)
+        event_log.append(f"{self._home}/{event_log.EVENTS}", "ended", job_id, name=name, **how)
 
 
 def _are_ours_alone(*found: os.stat_result) -> bool:

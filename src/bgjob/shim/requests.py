@@ -111,7 +111,7 @@ class Requests:
 
     def _signal(self, connection: Connection, request: Record) -> None:
         number = _signal_number(request["signal"])
-        tree = processes.descendants(os.getpid())
+        tree = processes.alive(processes.descendants(os.getpid()))
         for pid in tree:
             processes.send(pid, number)
         connection.answer(ok=True, processes=len(tree))

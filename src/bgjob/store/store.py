@@ -75,6 +75,8 @@ class Store:
         # Ended jobs and specs never change.
         self._ended: dict[str, Job] = {}
         self._specs: dict[str, Spec] = {}
+        # Lost jobs of which no process is left. To find that out means to look at all processes.
+        self.without_processes: set[str] = set()
         try:
             self.prepare()
         except OSError as error:
@@ -232,6 +234,7 @@ class Store:
             there = {entry[-ID_CHARACTERS:] for entry in entries}
             self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
             self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
+            self.without_processes &= there
 
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
         for place, job_id in self.ids(before):

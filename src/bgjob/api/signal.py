@@ -1,0 +1,54 @@
+"""Sending a job one signal, and no more."""
+
+import signal as signals
+
+from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
+from bgjob.api.context import Context
+from bgjob.api.processes import left_running
+from bgjob.api.results import Kill
+from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
+from bgjob.core.job import Job, Queued, Running
+from bgjob.link.control import NoShim
+
+
+def signal_number(name: str) -> int:
+    full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
+    if full not in signals.Signals.__members__:
+        raise InvalidArgument(
+            f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL.",
+            argument="signal",
+        )
+    return signals.Signals[full]
+
+
+def signal_job(context: Context, job_id: str, number: int) -> Kill:
+    """To every process of the job, once. If the job ends of it, it has ended by itself: we do not kill it."""
+    try:
+        job = context.store.load(job_id)
+    except JobNotFound:
+        return Kill("not_found", 0, None)
+    if isinstance(job.state, Queued):
+        raise NotSteerable(job_id, "it is queued and has not started yet: there is no process to signal")
+    if not isinstance(job.state, Running) and not left_running(context, job):
+        return Kill("already_terminated", 0, job)
+    return _ask_to_signal(context, job, number)
+
+
+def _ask_to_signal(context: Context, job: Job, number: int) -> Kill:
+    try:
+        with connect_to_shim(context, job.id) as shim:
+            count = shim.ask(SHIM_PATIENCE_S, op="signal", signal=number)["processes"]
+    except TimeoutError:
+        raise NotSteerable(
+            job.id, "its shim does not answer in time: the signal may have been sent"
+        ) from None
+    except NoShim:
+        return _without_shim(context, settled(context, job.id))
+    return Kill("signaled", count, job, number)
+
+
+def _without_shim(context: Context, job: Job) -> Kill:
+    """The job ended while we asked; or its shim and guard were killed."""
+    if isinstance(job.state, Running) or left_running(context, job):
+        raise NotSteerable(job.id, "its shim is gone; kill_job without only_signal ends what is left of it")
+    return Kill("already_terminated", 0, job)

@@ -1,0 +1,94 @@
+"""What a job leaves running: a job ends with its main process, and a daemon that it started may live on.
+
+Such a job has the status of its exit code, and every answer says that processes of it still run.
+"""
+
+import threading
+
+import pytest
+
+from bgjob.api import Jobs, processes
+from tests.support.gate import Gate
+from tests.support.server import Server, ToolError
+
+HINT = "1 process of it still runs: kill_job ends it. Do not end a command with & or nohup:"
+
+
+def left(server: Server, code: int = 0) -> str:
+    """A job that has ended, and has left one process."""
+    job_id = server.execute(f"sleep 1000 & exit {code}")
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
+    return job_id
+
+
+def listed(server: Server, status: str) -> list[str]:
+    return [job["job_id"] for job in server.call("list_jobs", status=status)["jobs"]]
+
+
+def test_the_call_that_starts_it_says_so(server: Server) -> None:
+    answer = server.call("execute_command", command="sleep 1000 & echo started", wait_s=30)
+    assert (answer["status"], answer["exit_code"], answer["left_running"]) == ("completed", 0, 1)
+    assert (answer["stdout"], answer["hint"][: len(HINT)]) == ("started\n", HINT)
+
+
+def test_every_answer_about_the_job_says_so(server: Server) -> None:
+    job_id = left(server, 2)
+    (waited,) = server.call("wait_for_job", job_ids=[job_id])["jobs"]
+    for told in (server.status(job_id), waited):
+        assert (told["status"], told["exit_code"], told["left_running"]) == ("failed", 2, 1)
+        assert told["hint"].startswith(HINT)
+    (row,) = [job for job in server.call("list_jobs")["jobs"] if job["job_id"] == job_id]
+    assert (row["status"], row["left_running"]) == ("failed", 1)
+    with pytest.raises(ToolError, match=f"it failed with exit code 2. {HINT}"):
+        server.call("interact_with_job", job_id=job_id, input="x")
+
+
+def test_it_is_listed_among_the_running_and_among_those_of_its_own_word(server: Server) -> None:
+    job_id = left(server)
+    words = ("queued", "running", "completed", "failed", "killed")
+    assert [word for word in words if job_id in listed(server, word)] == ["running", "completed"]
+    server.call("kill_job", job_id=job_id)
+    assert [word for word in words if job_id in listed(server, word)] == ["completed"]
+
+
+def test_a_kill_of_it_is_a_kill(server: Server) -> None:
+    """How the job itself ended stays as it was."""
+    job_id = left(server, 2)
+    answer = server.call("kill_job", job_id=job_id)
+    assert (answer["status"], answer["processes"], answer["exit_code"]) == ("killed", 1, 2)
+    status = server.status(job_id)
+    assert (status["status"], status["exit_code"], status["descendants"]) == ("failed", 2, 0)
+    assert {"left_running", "hint"}.isdisjoint(status)
+    assert server.call("kill_job", job_id=job_id)["status"] == "already_terminated"
+
+
+def test_a_mere_signal_reaches_it(server: Server) -> None:
+    job_id = left(server)
+    answer = server.call("kill_job", job_id=job_id, signal="STOP", only_signal=True)
+    assert (answer["status"], answer["processes"]) == ("signaled", 1)
+    assert server.status(job_id)["left_running"] == 1
+
+
+def test_what_ends_with_the_job_was_not_left(jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a pipeline may outlive the job by a moment: that is no daemon. Here the moment is long."""
+    monkeypatch.setattr(processes, "ENDING_S", 30)
+    job_id = jobs.execute(f"({gate.pause}) & exit 0").id
+    gate.wait_until_reached()
+    threading.Timer(0.2, gate.open).start()
+    (waited,) = jobs.wait_for([job_id], timeout_s=30)
+    assert (waited.status.left_running, waited.status.hint) == (0, None)
+
+
+def test_what_is_being_ended_was_not_left(server: Server, gate: Gate) -> None:
+    """All processes of a job that is killed get their grace: none of them is the caller's to end."""
+    job_id = server.execute(f"(trap '' TERM; {gate.reach}; while :; do sleep 0.1; done) & exec sleep 1000")
+    gate.wait_until_reached()
+    patient = {"job_id": job_id, "grace_s": 50}
+    killing = threading.Thread(target=server.call, args=("kill_job",), kwargs=patient)
+    killing.start()
+    (waited,) = server.call("wait_for_job", job_ids=[job_id], timeout_s=30)["jobs"]
+    assert (waited["status"], waited["cause"]) == ("killed", "killed")
+    assert {"left_running", "hint"}.isdisjoint(waited)
+    assert job_id not in listed(server, "running")
+    assert server.call("kill_job", job_id=job_id, grace_s=0)["status"] == "already_terminated"
+    killing.join()
