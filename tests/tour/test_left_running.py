@@ -9,7 +9,7 @@ import pytest
 
 from bgjob.api import Jobs, processes
 from tests.support.gate import Gate
-from tests.support.server import Server, ToolError
+from tests.support.server import Server, StartServer, ToolError
 
 HINT = "1 process of it still runs: kill_job ends it. Do not end a command with & or nohup:"
 
@@ -92,3 +92,37 @@ def test_what_is_being_ended_was_not_left(server: Server, gate: Gate) -> None:
     assert job_id not in listed(server, "running")
     assert server.call("kill_job", job_id=job_id, grace_s=0)["status"] == "already_terminated"
     killing.join()
+
+
+def test_a_server_that_it_left_is_still_waited_for(server: Server, gate: Gate) -> None:
+    """Its port, its output: the job has ended, and what was asked for comes from a process that it left."""
+    serving = "import http.server; http.server.test(port=0, bind='127.0.0.1')"
+    job_id = server.execute(f'({gate.pause}; exec python3 -c "{serving}") & exit 0')
+    gate.wait_until_reached()
+    threading.Timer(0.3, gate.open).start()
+    by_port = server.call("wait_for_job", job_ids=[job_id], port=0, timeout_s=45)
+    by_pattern = server.call("wait_for_job", job_ids=[job_id], pattern="Serving", timeout_s=45)
+    for answer, condition in ((by_port, "port"), (by_pattern, "pattern")):
+        (job,) = answer["jobs"]
+        assert (answer["met"], job["condition"], job["status"]) == (True, condition, "completed")
+        assert job["left_running"] == 1
+
+
+def test_it_ends_with_the_last_process_for_who_waits_for_more(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"({gate.pause}) & exit 0")
+    gate.wait_until_reached()
+    threading.Timer(0.3, gate.open).start()
+    answer = server.call("wait_for_job", job_ids=[job_id], pattern="never printed", timeout_s=45)
+    assert (answer["met"], answer["jobs"][0]["condition"]) == (False, "exit")
+
+
+def test_it_is_the_running_job_of_its_name(start_server: StartServer) -> None:
+    server = start_server()
+    job_id = server.call("execute_command", command="sleep 1000 & exit 0", name="daemon", wait_s=30)["job_id"]
+    again = server.call("execute_command", command="sleep 1000", name="daemon", if_running="reuse")
+    assert (again["job_id"], again["reused"], again["left_running"]) == (job_id, True, 1)
+    with pytest.raises(ToolError, match="running already"):
+        server.call("execute_command", command="sleep 1000", name="daemon", if_running="refuse")
+    restarted = server.call("execute_command", command="sleep 1000", name="daemon", if_running="restart")
+    assert restarted["job_id"] != job_id
+    assert "left_running" not in server.status(job_id)
