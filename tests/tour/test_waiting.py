@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Cancellation, Conditions, Jobs, status
+from bgjob.api import Cancellation, Conditions, Jobs, processes
 from bgjob.link import sweep
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
@@ -111,7 +111,7 @@ def test_a_job_that_waits_for_input_is_seen_with_its_prompt(server: Server) -> N
     (job,) = wait(server, job_id, for_input=True, timeout_s=20)["jobs"]
     assert (job["condition"], job["prompt"]) == ("input", "Your name:")
     status = server.status(job_id)
-    assert (status["waits_for_input"], status["prompt"]) == ("yes", "Your name:")
+    assert (status["waits_for_input"], status["prompt"]) == (True, "Your name:")
     listed = {each["job_id"]: each for each in server.call("list_jobs", status="running")["jobs"]}
     assert listed[job_id]["waits_for_input"] is True
 
@@ -120,14 +120,14 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells that the job waits before its shim has taken in what it asked."""
-    monkeypatch.setattr(status, "SHIM_PATIENCE_S", 30.0)
+    monkeypatch.setattr(processes, "SHIM_PATIENCE_S", 30.0)
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
     prompts: list[str | None] = []
     looking = threading.Thread(target=lambda: prompts.append(jobs.status(job_id).prompt))
     with stopped(jobs, job_id):
         gate.open()
-        wait_until(lambda: bool(jobs.list().asking))
+        wait_until(lambda: processes.waits_for_input(jobs.context, jobs.store.load(job_id)) == "yes")
         looking.start()
         looking.join(0.5)  # by now it would have answered without it
     looking.join()
@@ -137,7 +137,7 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
 def test_a_job_that_is_busy_does_not_wait_for_input(server: Server) -> None:
     job_id = server.execute("sleep 1000")
     assert not wait(server, job_id, for_input=True, timeout_s=0.3)["met"]
-    assert server.status(job_id)["waits_for_input"] == "no"
+    assert server.status(job_id)["waits_for_input"] is False
 
 
 def test_the_first_of_several_jobs_or_all_of_them(server: Server, gate: Gate) -> None:

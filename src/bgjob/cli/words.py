@@ -8,7 +8,6 @@ from bgjob.core.errors import (
     InvalidArgument,
     JobLimitReached,
     JobNotFound,
-    NotRunning,
     NotSteerable,
     StoreFull,
     WorkingDirectoryGone,
@@ -21,7 +20,6 @@ ADVICE: Mapping[type[BgjobError], str] = {
     StoreFull: f"Wait for a job to end; {RUNNING}.",
     JobNotFound: "bgjob ps shows the ids that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
-    NotRunning: "bgjob ps tells how it ended.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
 }

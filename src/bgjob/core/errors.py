@@ -93,10 +93,9 @@ class AlreadyRunning(BgjobError):
 
 
 class NotRunning(BgjobError):
-    def __init__(self, job_id: str) -> None:
-        super().__init__(
-            f"Job {job_id} is not running and cannot accept input.", "get_job_status tells how it stands."
-        )
+    def __init__(self, job_id: str, how: str) -> None:
+        """`how`: a sentence that says how the job stands."""
+        super().__init__(f"Job {job_id} is not running and cannot accept input. {how}")
 
 
 class StdinClosed(BgjobError):
