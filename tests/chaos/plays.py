@@ -27,7 +27,7 @@ FINDS = (
 FOUND = r"0\n1\n2\n3\n0*%o\nSigBlk: 0+\nSigIgn: 0+(180000000)?\n"
 # 3 is the directory that the shell reads there; glibc's posix_spawn ignores 32 and 33, which are its own
 ROUNDS = 4
-NOTHING = Typed(add_newline=False)
+NOTHING = Typed("", add_newline=False)
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ class TestInteractWithJob:
         self, client: Client, jobs: Jobs, text: str
     ) -> None:
         job_id = execute(client, "cat")
-        wait_until(lambda: jobs.status(job_id).waits_for_input == "yes")
+        wait_until(lambda: jobs.status(job_id).waits_for_input is True)
         assert Shown.of(client.call("interact_with_job", job_id=job_id, input=text)) == Shown("hello\n", "")
 
     def test_an_unknown_id_is_not_found(self, client: Client) -> None:

@@ -71,8 +71,9 @@ def _lives(client: RawClient) -> Iterator[None]:
         ("list_jobs", '{"limit":0}', "Invalid argument limit=0: give a whole number from 1 to 1000"),
         ("list_jobs", '{"\\ud83d":1}', "Unknown argument ?"),
         ("list_jobs", f'{{"a":{"[" * 100}{"]" * 100}}}', "Unknown argument a"),
-        ("interact_with_job", '{"job_id":"x"}', "Missing argument input"),
-        ("interact_with_job", '{"job_id":"x","input":null}', "Invalid argument input=null"),
+        ("interact_with_job", '{"job_id":"x"}', "Nothing to type. Give input"),
+        ("interact_with_job", '{"job_id":"x","input":null}', "Nothing to type. Give input"),
+        ("interact_with_job", '{"job_id":"x","input":[]}', "Invalid argument input=[]"),
         (
             "interact_with_job",
             '{"job_id":"x","input":"y","wait_s":-Infinity}',

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Cancellation, Conditions, Jobs, status
+from bgjob.api import Cancellation, Conditions, Jobs, prompt
 from bgjob.link import sweep
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
@@ -198,14 +198,14 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells that the job waits before its shim has taken in what it asked."""
-    monkeypatch.setattr(status, "SHIM_PATIENCE_S", 30.0)
+    monkeypatch.setattr(prompt, "SHIM_PATIENCE_S", 30.0)
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
     prompts: list[str | None] = []
     looking = threading.Thread(target=lambda: prompts.append(jobs.status(job_id).prompt))
     with stopped(jobs, job_id):
         gate.open()
-        wait_until(lambda: bool(jobs.list().asking))
+        wait_until(lambda: prompt.waits_for_input(jobs.context, jobs.store.load(job_id)) == "yes")
         looking.start()
         looking.join(0.5)  # by now it would have answered without it
     looking.join()

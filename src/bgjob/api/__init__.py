@@ -11,6 +11,7 @@ The faces import this folder; it imports everything below but the shim.
     find        the job that is meant by an id, a name or the beginning of one
     status      how a job stands; a page of jobs
     processes   the processes of a job, its shim and its guard
+    prompt      whether a job waits for input, and sits at a prompt
     activity    what processes do: CPU, memory, ports
     idle        how long a job has run and been silent
     hints       what may help a caller, and the job does not say

@@ -9,7 +9,8 @@ from bgjob.api import activity
 from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.output import Shown, tail_of
-from bgjob.api.processes import left_running, processes_of, sits_at_prompt, waits_for_input
+from bgjob.api.processes import left_running, processes_of
+from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.job import Job, Queued, Running
@@ -19,10 +20,10 @@ from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
 from bgjob.output.text import plain_line
+from bgjob.system.prompt import QUIET_S
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 SHIM_PATIENCE_S = 10.0
-PROMPT_QUIET_S = 0.15
 HEAR_PATIENCE_S = 1.0  # the shim has begun to answer, and its answer fits into one packet
 LAST_LINE_CHARACTERS = 200
 
@@ -155,9 +156,9 @@ class Awaited:
             return None
         if self.snapshot.read(lambda log: log.end) > self._told_up_to:
             self._knows_prompt = False
-        if self.silent_s() < PROMPT_QUIET_S:
+        if self.silent_s() < QUIET_S:
             return None
-        if not sits_at_prompt(self._context, self.snapshot):
+        if not sits_at_prompt(self._context, self.job, is_quiet=True):
             self._knows_prompt = False
             return None
         return None if self._knows_prompt else Came("input", asked=False)

@@ -1,14 +1,16 @@
 """Typing into a job."""
 
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
-from bgjob.api.output import Shown, job_output
+from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
+from bgjob.api.prompt import prompt_in, sits_at_prompt
 from bgjob.api.results import Interaction
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
@@ -20,11 +22,13 @@ from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.terminal.keys import keys_to_bytes
 
-# a job has answered when it has printed, and has waited for input so long;
+DEFAULT_WAIT_S = 5.0
+# a job that reads again has worked off its input when it has printed nothing more for so long;
 QUIET_S = 0.003
-# or, where it does not wait for input or that is not known, when it has printed nothing more for so long
-SETTLE_S = 0.1
+# where nobody takes the input, or the kernel does not tell, the wait is over after so long
+SETTLE_S = 0.5
 CURSOR_MODE_BYTES = 1 << 18
+INTERRUPT, END_OF_FILE = b"\x03", b"\x04"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
     "Look at the output before you type it again"
@@ -35,10 +39,25 @@ INTERRUPTED = (
 class Typed:
     """What goes into a job: text, then keys by their names, then perhaps the end of its input."""
 
-    text: str = ""
+    text: str | None = None
+    """"" with nothing else presses Enter."""
     keys: Sequence[str] = ()
-    add_newline: bool = True
+    add_newline: bool | None = None
+    """None: where the text has none and no keys follow."""
     close_stdin: bool = False
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The same as a job gets it: on a pipe, two keys have no bytes."""
+
+    data: bytes
+    is_interrupt: bool
+    is_end_of_file: bool
+
+    @property
+    def is_for_stdin(self) -> bool:
+        return bool(self.data) or self.is_end_of_file
 
 
 def interact_with_job(
@@ -46,25 +65,29 @@ def interact_with_job(
     job_id: str,
     typed: Typed,
     *,
-    resize: tuple[int, int] | None = None,
-    wait_s: float = 0.5,
+    resize: tuple[int | None, int | None] | None = None,
+    wait_s: float = DEFAULT_WAIT_S,
     shown: Shown | None = None,
 ) -> Interaction:
-    """Type into a job; what it printed from then on, once it has answered or the wait is over."""
+    """Type into a job; what it printed from then on, once it has worked off the input or the wait is over.
+
+    `resize`: rows and columns; one that is None stays as it is.
+    """
+    if typed.text is None and not (typed.keys or typed.close_stdin or resize):
+        raise InvalidArgument(
+            "Nothing to type. Give input ('' presses Enter), keys, close_stdin, rows or cols."
+        )
     snapshot = Snapshot(context, job_id)
-    job = snapshot.job
-    check_may_steer(context.settings, job)
-    if not isinstance(job.state, Running) or isinstance(job.state, Queued):
-        raise not_running(context, job)
-    if job.spec.stdin == "null":
+    _check_takes_input(context, snapshot.job)
+    sent = _sent(typed, snapshot, is_resized=resize is not None)
+    if sent.is_for_stdin and snapshot.job.spec.stdin == "null":
         raise StdinIsNull(job_id)
-    data = b"" if resize and typed == Typed() else _bytes_of(typed, snapshot)
+    deadline = time.monotonic() + min(wait_s, context.settings.max_wait_s)
     try:
         with connect_to_shim(context, job_id) as shim:
-            if resize:
-                _resize(shim, job, *resize)
-            fed, answered = _feed(context, shim, job_id, data, wait_s, typed.close_stdin)
-            at, accepted, unread = fed["at"], fed["accepted"], answered["unread"]
+            told = _send(context, shim, snapshot.job, sent, resize, deadline)
+            waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
+            answered = _wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
     except NoShim:
         job = settled(context, job_id)
         if isinstance(job.state, Running):
@@ -72,21 +95,40 @@ def interact_with_job(
         raise not_running(context, job) from None
     except TimeoutError:
         raise NotSteerable(job_id, "its shim does not answer in time") from None
-    return Interaction(job_output(context, job_id, str(at), shown), accepted, unread)
+    return _interaction(context, job_id, told, answered, shown)
 
 
-def _bytes_of(typed: Typed, snapshot: Snapshot) -> bytes:
-    """On a terminal the Enter key is a carriage return; a pipe knows only newlines."""
-    text, has_pty = typed.text, snapshot.job.spec.pty
-    nothing_else = not typed.keys and not typed.close_stdin
-    if typed.add_newline and not text.endswith("\n") and (text or nothing_else):
+def _check_takes_input(context: Context, job: Job) -> None:
+    check_may_steer(context.settings, job)
+    if not isinstance(job.state, Running) or isinstance(job.state, Queued):
+        raise not_running(context, job)
+
+
+# -- what is sent -----------------------------------------------------------------------------------
+
+
+def _sent(typed: Typed, snapshot: Snapshot, *, is_resized: bool) -> Sent:
+    """On a terminal Enter is a carriage return; a pipe knows newlines, and has no keys that interrupt or end."""
+    text = _text(typed, is_resized=is_resized)
+    if not snapshot.job.spec.pty:
+        keys = [keys_to_bytes([name]) for name in typed.keys]
+        plain = b"".join(key for key in keys if key not in (INTERRUPT, END_OF_FILE)).replace(b"\r", b"\n")
+        return Sent(text + plain, INTERRUPT in keys, typed.close_stdin or END_OF_FILE in keys)
+    application_cursor = bool(typed.keys) and snapshot.read(_has_application_cursor)
+    keys_sent = keys_to_bytes(typed.keys, application_cursor=application_cursor)
+    return Sent(text.replace(b"\n", b"\r") + keys_sent, False, typed.close_stdin)
+
+
+def _text(typed: Typed, *, is_resized: bool) -> bytes:
+    text = typed.text or ""
+    is_enter_alone = typed.text == "" and not (typed.keys or typed.close_stdin or is_resized)
+    wants_newline = not typed.keys if typed.add_newline is None else typed.add_newline
+    if wants_newline and not text.endswith("\n") and (text or is_enter_alone):
         text += "\n"
     try:
-        data = (text.replace("\n", "\r") if has_pty else text).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
-    application_cursor = has_pty and bool(typed.keys) and snapshot.read(_has_application_cursor)
-    return data + keys_to_bytes(typed.keys, application_cursor=application_cursor)
 
 
 def _has_application_cursor(log: LogReader) -> bool:
@@ -96,9 +138,36 @@ def _has_application_cursor(log: LogReader) -> bool:
     return window.rfind(b"\x1b[?1h") > window.rfind(b"\x1b[?1l")
 
 
-def _resize(shim: ShimConnection, job: Job, rows: int, cols: int) -> None:
+# -- to the shim ------------------------------------------------------------------------------------
+
+
+def _send(
+    context: Context,
+    shim: ShimConnection,
+    job: Job,
+    sent: Sent,
+    resize: tuple[int | None, int | None] | None,
+    deadline: float,
+) -> dict[str, Any]:
+    """What was taken of it, and where the log ended before."""
+    told: dict[str, Any] = {"accepted": 0, "unread": None}
+    if resize or not sent.is_for_stdin:
+        told["at"] = shim.ask(SHIM_PATIENCE_S, op="waits")["end"]
+    if resize:
+        _resize(context, shim, job, *resize)
+    if sent.is_for_stdin:
+        fed = _feed(context, shim, job.id, sent, deadline)
+        told = {"at": fed["at"], **told, "accepted": fed["accepted"], "unread": fed["unread"]}
+    if sent.is_interrupt:
+        shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True)
+    return told
+
+
+def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, cols: int | None) -> None:
     if not job.spec.pty:
         raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
+    _, old_rows, old_cols = context.store.terminal_sizes(job)[-1]
+    rows, cols = old_rows if rows is None else rows, old_cols if cols is None else cols
     check_size(rows, cols)
     answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
     if not answer["ok"]:
@@ -106,30 +175,61 @@ def _resize(shim: ShimConnection, job: Job, rows: int, cols: int) -> None:
 
 
 def _feed(
-    context: Context, shim: ShimConnection, job_id: str, data: bytes, wait_s: float, close_stdin: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the shim said when it had written the input, and when the job had answered."""
-    deadline = time.monotonic() + wait_s
-    patience_s = wait_s + SHIM_PATIENCE_S
-    fed = shim.ask(patience_s, data, op="stdin", length=len(data), close=close_stdin, wait_s=wait_s)
+    context: Context, shim: ShimConnection, job_id: str, sent: Sent, deadline: float
+) -> Mapping[str, Any]:
+    """What the shim said when it had written the input."""
+    wait_s = max(0.0, deadline - time.monotonic())
+    request: dict[str, Any] = {
+        "op": "stdin",
+        "length": len(sent.data),
+        "close": sent.is_end_of_file,
+        "wait_s": wait_s,
+    }
+    fed = shim.ask(wait_s + SHIM_PATIENCE_S, sent.data, **request)
     if not fed["ok"]:
         job = context.store.load(job_id)
         raise StdinClosed(job_id) if isinstance(job.state, Running) else not_running(context, job)
-    return fed, _wait_for_answer(shim, fed["at"], deadline - time.monotonic()) or fed
+    return fed
 
 
-def _wait_for_answer(shim: ShimConnection, offset: int, patience_s: float) -> dict[str, Any] | None:
-    """Until the job has printed and waits for more, or has gone quiet, or ended; or the time is up."""
+def _wait_for_answer(
+    shim: ShimConnection, offset: int, deadline: float, *, waits_for_end: bool
+) -> Mapping[str, Any]:
+    """What the shim said when the job had worked off its input, or had ended, or the time was up."""
+    patience_s = deadline - time.monotonic()
     if patience_s <= 0:
-        return None
+        return {}
+    request: dict[str, Any] = {"op": "wait", "timeout_s": patience_s}
+    if not waits_for_end:
+        request |= {"beyond": offset, "quiet_s": QUIET_S, "settle_s": SETTLE_S}
     try:
-        return shim.ask(
-            patience_s + SHIM_PATIENCE_S,
-            op="wait",
-            beyond=offset,
-            quiet_s=QUIET_S,
-            settle_s=SETTLE_S,
-            timeout_s=patience_s,
-        )
+        return shim.ask(patience_s + SHIM_PATIENCE_S, **request)
     except NoShim:
-        return None  # the job has ended meanwhile
+        return {}  # the job has ended meanwhile
+
+
+# -- the answer -------------------------------------------------------------------------------------
+
+
+def _interaction(
+    context: Context, job_id: str, told: Mapping[str, Any], answered: Mapping[str, Any], shown: Shown | None
+) -> Interaction:
+    snapshot = Snapshot(context, job_id)
+    waits = _waits_for_input(context, snapshot.job, answered)
+    return Interaction(
+        output_of(context, snapshot, str(told["at"]), shown),
+        told["accepted"],
+        answered.get("unread", told["unread"]),
+        snapshot.job,
+        waits,
+        snapshot.read(prompt_in) if waits else None,
+    )
+
+
+def _waits_for_input(context: Context, job: Job, answered: Mapping[str, Any]) -> bool | None:
+    """The shim of an older version does not tell with its answer."""
+    if not isinstance(job.state, Running) or not answered:
+        return None
+    if "prompt" not in answered:
+        return sits_at_prompt(context, job)
+    return None if answered["waits"] == "unknown" else answered["prompt"]

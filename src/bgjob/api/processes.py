@@ -1,22 +1,17 @@
-"""The processes of a job: which are alive, whether one waits for input, and its shim and guard."""
+"""The processes of a job: which are alive, which it has left behind, and its shim and guard."""
 
-import contextlib
 import time
 from collections.abc import Sequence
 
 from bgjob.api.context import Context
 from bgjob.api.hints import still_running
-from bgjob.api.results import InputWord
-from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import NotRunning
 from bgjob.core.job import Ended, Exited, Job, Lost, Queued, Running, Signaled, State, end_details
 from bgjob.home.jobdir import how_ended
 from bgjob.link import sweep
-from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Identity, Supervisors
-from bgjob.system import processes, stdin_wait
+from bgjob.system import processes
 
-SHIM_PATIENCE_S = 2.0
 # Processes that end with the job, such as the rest of a pipeline, are given so long.
 ENDING_S, LOOK_AGAIN_S = 0.1, 0.002
 
@@ -86,39 +81,3 @@ def supervisors_of(context: Context, job_id: str) -> Supervisors:
     store = context.store
     whose = Identity(job_id, store.directory(job_id), lambda: store.lock_paths(job_id))
     return Supervisors(whose, store.shim_pid(job_id))
-
-
-def waits_for_input(
-    context: Context, job: Job, pids: Sequence[int] | None = None, deadline: float | None = None
-) -> InputWord | None:
-    """As far as the kernel lets us look; else the shim is asked, which is an ancestor of the job."""
-    if not isinstance(job.state, Running) or job.run is None:
-        return None
-    pids = processes_of(context, job) if pids is None else pids
-    own = stdin_wait.waits_for_input(pids, stdin_wait.input_of(job.run.pid))
-    if own.answer != "unknown":
-        return own.answer
-    patience_s = SHIM_PATIENCE_S if deadline is None else deadline - time.monotonic()
-    return _ask_shim(context, job.id, patience_s) if patience_s > 0 else "unknown"
-
-
-def _ask_shim(context: Context, job_id: str, patience_s: float) -> InputWord:
-    try:
-        with ShimConnection(context.store.control_path(job_id)) as shim:
-            word: InputWord = shim.ask(patience_s, op="waits")["waits"]
-    except (NoShim, TimeoutError, KeyError):
-        return "unknown"
-    return word
-
-
-def flush_output(context: Context, job_id: str) -> None:
-    """Returns when all that the job has printed is in its log: the shim reads the pipes before it answers."""
-    with (
-        contextlib.suppress(NoShim, TimeoutError),
-        ShimConnection(context.store.control_path(job_id)) as shim,
-    ):
-        shim.ask(SHIM_PATIENCE_S, op="waits")
-
-
-def sits_at_prompt(context: Context, snapshot: Snapshot) -> bool:
-    return waits_for_input(context, snapshot.job) == "yes"

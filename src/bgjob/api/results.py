@@ -48,6 +48,11 @@ class Interaction:
     """How much of the input went into the job's stdin."""
     unread_bytes: int | None
     """How much of that the job has not read yet; a terminal does not tell."""
+    job: Job
+    """As it was after the wait."""
+    waits_for_input: bool | None = None
+    """As in a JobStatus."""
+    prompt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Page:
     next_cursor: str | None
     """None: this was the last page."""
     asking: frozenset[str] = frozenset()
-    """Ids of the jobs that wait for input."""
+    """Ids of the jobs that sit at a prompt."""
     places: Mapping[str, Place] = field(default_factory=dict)
     """By id, of the jobs in the queue."""
     left_running: Mapping[str, int] = field(default_factory=dict)
@@ -104,10 +109,10 @@ class JobStatus:
     """Processes of the job that are alive now, its main process included while it runs."""
     left_running: int = 0
     """Processes that an ended job has left behind, and that its shim is not ending."""
-    waits_for_input: InputWord | None = None
-    """None: the job has ended."""
+    waits_for_input: bool | None = None
+    """Whether the job sits at a prompt. None: it has ended, or the kernel does not tell."""
     prompt: str | None = None
-    """The unfinished last line of a job that waits for input."""
+    """The unfinished last line of a job that sits at a prompt."""
     activity: Activity | None = None
     ran_s: float | None = None
     """How long a running job has run."""

@@ -9,22 +9,15 @@ from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.hints import port_in_use, still_running
 from bgjob.api.idle import idle_s, ran_s
-from bgjob.api.processes import (
-    SHIM_PATIENCE_S,
-    flush_output,
-    left_running,
-    processes_of,
-    waits_for_input,
-)
+from bgjob.api.processes import left_running, processes_of
+from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_in, sits_at_prompt
 from bgjob.api.queue import place_of, places_of
-from bgjob.api.results import InputWord, JobStatus, Page
+from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
-from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
-from bgjob.output.log_reader import LogReader
-from bgjob.output.text import unfinished_line
+from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.system import processes
 
 SHORT_COMMAND_CHARACTERS = 500
@@ -61,9 +54,8 @@ def _of_queued(context: Context, job: Job) -> JobStatus:
 def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus:
     job = snapshot.job
     pids = processes_of(context, job)
-    waits = waits_for_input(context, job, pids)
-    if waits == "yes":  # its question may still be in the pipe
-        flush_output(context, job.id)
+    waits = sits_at_prompt(context, job, pids)
+    if waits:  # its question may have come into the log just now
         snapshot.reopen_log()
     output_bytes, written_at, prompt = _facts(snapshot, waits)
     return JobStatus(
@@ -103,24 +95,12 @@ def _output_bytes(snapshot: Snapshot) -> int:
         return state.output_bytes if isinstance(state, Ended) else 0
 
 
-def _facts(snapshot: Snapshot, waits: InputWord | None) -> tuple[int, float, str | None]:
+def _facts(snapshot: Snapshot, waits: bool | None) -> tuple[int, float, str | None]:
     """How much the job has printed, when it printed last, and what it asks."""
     try:
-        return snapshot.read(lambda log: (log.end, log.written_at, _prompt(log) if waits == "yes" else None))
+        return snapshot.read(lambda log: (log.end, log.written_at, prompt_in(log) if waits else None))
     except StoreUnusable:
         return 0, 0.0, None
-
-
-def _prompt(log: LogReader) -> str | None:
-    """What a job that waits for input printed last, on either stream."""
-    lines = (unfinished_line(_last_words(log, stream, PROMPT_BYTES)) for stream in (STDOUT, STDERR))
-    return next(filter(None, lines), None)
-
-
-def _last_words(log: LogReader, stream: int, most: int = LAST_WORDS_BYTES) -> bytes:
-    for piece in log.backward(stream, 0, log.end):
-        return piece.data[-most:]
-    return b""
 
 
 def _limits(context: Context, job: Job) -> Limited:
@@ -135,7 +115,9 @@ def _port_hint(snapshot: Snapshot) -> str | None:
     if not isinstance(state, Exited) or state.code == 0:
         return None
     try:
-        words = snapshot.read(lambda log: _last_words(log, STDERR) + _last_words(log, STDOUT))
+        words = snapshot.read(
+            lambda log: b"".join(last_words(log, stream, LAST_WORDS_BYTES) for stream in (STDERR, STDOUT))
+        )
     except StoreUnusable:
         return None
     port = port_in_use(words.decode("utf-8", "replace"))
@@ -184,9 +166,9 @@ def _counts_as(context: Context, job: Job, status: StatusWord) -> bool:
 
 
 def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:
-    """Ids of those that wait for input. A list waits for many silent shims as long as for one."""
+    """Ids of those that sit at a prompt. A list waits for many silent shims as long as for one."""
     deadline = time.monotonic() + SHIM_PATIENCE_S
-    return frozenset(job.id for job in jobs if waits_for_input(context, job, deadline=deadline) == "yes")
+    return frozenset(job.id for job in jobs if sits_at_prompt(context, job, deadline=deadline))
 
 
 def _fitting(found: Sequence[tuple[str, Job]], most_bytes: int) -> int:

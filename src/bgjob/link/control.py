@@ -43,6 +43,8 @@ def _is_count(value: object) -> bool:
 RULES: dict[str, Callable[[Any], bool]] = {
     "ok": lambda value: isinstance(value, bool),
     "waits": lambda value: value in ("yes", "no", "unknown"),
+    "prompt": lambda value: isinstance(value, bool),
+    "quiet": lambda value: isinstance(value, bool),
     "end": _is_count,
     "at": _is_count,
     "accepted": _is_count,

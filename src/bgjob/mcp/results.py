@@ -22,7 +22,6 @@ from bgjob.api import (
     Page,
     Waited,
 )
-from bgjob.api.results import InputWord
 from bgjob.core.job import (
     CauseWord,
     Ended,
@@ -132,7 +131,7 @@ class Started:
             met=ran.met,
             condition=came.condition if came else None,
             match=came.detail if came else None,
-            waits_for_input=(waited.status.waits_for_input == "yes" or None) if waited else None,
+            waits_for_input=(waited.status.waits_for_input or None) if waited else None,
             prompt=waited.status.prompt if waited else None,
             waited_s=waited.cut_to_s if waited else None,
             **(printed_fields(waited.output) if waited else {}),
@@ -160,7 +159,7 @@ class Status:
     duration_s: float | None = None
     pid: Count = None
     name: Text = None
-    waits_for_input: InputWord | None = None
+    waits_for_input: Annotated[bool | None, Field(description="sits at a prompt")] = None
     prompt: str | None = None
     idle_s: Annotated[float | None, Field(description="since it printed")] = None
     hint: Text = None
@@ -207,14 +206,34 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply(Printed):
+class Standing:
+    """How a job stands that was typed into. As the last base of an answer, its fields come first."""
+
+    status: StatusWord
+    exit_code: int | None = None
+    cause: Text = None
+    signal: Text = None
+    waits_for_input: bool | None = None
+    prompt: str | None = None
     accepted_bytes: int
     unread_bytes: int | None = None
 
+
+@dataclass(frozen=True, kw_only=True)
+class Reply(Printed, Standing):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
+        state = said.job.state
         return cls(
-            **printed_fields(said.output), accepted_bytes=said.accepted_bytes, unread_bytes=said.unread_bytes
+            status=status_word(state),
+            exit_code=exit_code(state),
+            cause=cause_word(state),
+            signal=signal_of(state),
+            waits_for_input=said.waits_for_input or None,
+            prompt=said.prompt,
+            accepted_bytes=said.accepted_bytes,
+            unread_bytes=said.unread_bytes or None,
+            **printed_fields(said.output),
         )
 
 
@@ -292,7 +311,7 @@ class WaitedFor(Printed):
             cause=cause_of(status.job.state),
             limit=limit_word(status.job.state),
             signal=signal_of(status.job.state),
-            waits_for_input=status.waits_for_input == "yes" or None,
+            waits_for_input=status.waits_for_input or None,
             prompt=status.prompt,
             hint=status.hint,
             **printed_fields(waited.output),

@@ -277,14 +277,15 @@ def list_jobs(
 def interact_with_job(
     jobs: Jobs,
     job_id: JobId,
-    input: Annotated[str, Field(description="E.g. 'yes'; a missing newline is added")],
+    input: Annotated[str | None, Field(description="Text; Enter is added unless keys follow")] = None,
     keys: Annotated[
-        list[str] | None, Field(description="After it, e.g. ['ctrl-c','up','enter','f5']")
+        list[str] | None,
+        Field(description="After it, e.g. ['down','enter']; without pty ctrl-c is SIGINT, ctrl-d EOF"),
     ] = None,
-    add_newline: bool = True,
-    wait_s: Annotated[float, Field(ge=0, le=1, description="Longest wait for a reply")] = 0.5,
+    add_newline: bool | None = None,
+    wait_s: Annotated[float, Field(ge=0, description="Longest wait for its reply, at most 45")] = 5,
     close_stdin: Annotated[bool, Field(description="Then send EOF; input may be ''")] = False,
-    rows: Annotated[int | None, Field(description="with cols: resize the pty")] = None,
+    rows: Annotated[int | None, Field(description="resize the pty")] = None,
     cols: int | None = None,
     max_tokens: MaxTokens = None,
     raw: Raw = False,
@@ -299,7 +300,7 @@ def interact_with_job(
         jobs.interact(
             job_id,
             Typed(input, keys or (), add_newline, close_stdin),
-            resize=(rows, cols) if rows and cols else None,
+            resize=None if rows is None and cols is None else (rows, cols),
             wait_s=wait_s,
             shown=Shown.within(max_tokens, raw, view),
         )

@@ -22,7 +22,9 @@ They use the standard library only: they are forked from a zygote, or started fr
     stop             ends the job and all processes that it started
     control_server   the socket that clients connect to
     requests         what clients may ask
-    waiters          clients that wait for output, or for the end
+    waiters          clients that wait for output, for a reply, or for the end
+    settling         whether the job has worked off what was typed into it
+    prompts          notices when the job sits at a prompt
     events           what happens to the job, into the event log of the home
     upkeep           keeps socket, directory, guard and control group in place
     loop             the one place where a shim waits

@@ -1,4 +1,4 @@
-"""Appends to the event log of the home: the job has started, runs again, waits for input, has ended."""
+"""Appends to the event log of the home: the job has started, runs again, sits at a prompt, has ended."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from bgjob.home.log_format import PROMPT_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bgjob.home.jobdir import Record
     from bgjob.home.log_writer import LogWriter
     from bgjob.shim.child import Exit
-    from bgjob.shim.loop import Loop, Timer
 
 EVENTS = f"{HOME}/{event_log.EVENTS}"
 STARTED = b'{"at": %a, "kind": "started", "job_id": "%b", "pid": %d}'
 OF_AN_END = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
-QUIET_S, LONGEST_LOOK_S = 1.0, 60.0
 
 
 def tell_started(spec: Record, pid: int) -> None:
@@ -52,43 +48,3 @@ def tell_ended(spec: Record, outcome: Record) -> None:
 def tell_input(spec: Record, log: LogWriter) -> None:
     text = log.last_bytes(PROMPT_BYTES).rpartition(b"\n")[2].decode("utf-8", "replace")
     event_log.append(EVENTS, "input", spec["id"], name=spec.get("name"), prompt=text)
-
-
-class PromptDetector:
-    """Notices when a job that has fallen silent waits for input, and tells it once.
-
-    The kernel sends no event for that: we have to look, the more rarely the longer nothing happens.
-    """
-
-    def __init__(self, loop: Loop, is_asked: Callable[[], bool], tell: Callable[[], None]) -> None:
-        self._loop, self._is_asked, self._tell = loop, is_asked, tell
-        self._active_at = time.monotonic()
-        self._delay_s = QUIET_S
-        self._is_over = False
-        self._timer: Timer | None = loop.call_later(QUIET_S, self._look)
-
-    def on_activity(self) -> None:
-        """The job has printed, or a client has written to its stdin: an earlier prompt is over."""
-        self._active_at = time.monotonic()
-        self._delay_s = QUIET_S
-        if self._timer is None:
-            self._timer = self._loop.call_later(QUIET_S, self._look)
-        elif self._timer.at > self._active_at + QUIET_S:
-            self._timer.at = self._active_at + QUIET_S
-
-    def close(self) -> None:
-        """The job has ended."""
-        self._is_over = True
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._is_over:
-            return
-        silent_s = time.monotonic() - self._active_at
-        if silent_s < QUIET_S:
-            delay_s = QUIET_S - silent_s
-        elif self._is_asked():
-            return self._tell()
-        else:
-            delay_s = self._delay_s = min(2 * self._delay_s, LONGEST_LOOK_S)
-        self._timer = self._loop.call_later(delay_s, self._look)

@@ -4,12 +4,15 @@
 {"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
                                             is longer than N and then (with Q) has not grown for Q seconds,
                                             at the latest after S seconds
-                                            with "settle_s": not before the job waits for input or is quiet so long
-{"op": "waits"}                             whether the job waits for input: yes, no or unknown; what it has
-                                            printed by then is in the log, up to "end"
+                                            with "settle_s": once the job has worked off what was typed into
+                                            it (settling.py), with "prompt" as below
+{"op": "waits"}                             "waits": whether the job waits for input, yes, no or unknown;
+                                            "prompt": whether it sits at a prompt; "quiet": whether it has
+                                            been silent long enough for that to count; what it has printed by
+                                            then is in the log, up to "end"
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
 {"op": "resize", "rows": N, "cols": N}      the job's terminal
-{"op": "signal", "signal": N}               to every process of the job
+{"op": "signal", "signal": N, "group": B}   to every process of the job; with B to those of its main group
 {"op": "kill", "signal": N, "grace_s": S}   answered when no process is left
 """
 
@@ -20,6 +23,7 @@ import signal
 
 from bgjob.home import jobdir
 from bgjob.shim.phase import Over
+from bgjob.shim.settling import Settling
 from bgjob.shim.stdin import StdinWrite
 from bgjob.shim.waiters import Waiter, Waiters
 from bgjob.system import processes
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from bgjob.shim.control_server import Connection
     from bgjob.shim.loop import Loop
     from bgjob.shim.phase import Phase
+    from bgjob.shim.prompts import PromptDetector
     from bgjob.shim.pump import Pump
     from bgjob.shim.stdin import Stdin
     from bgjob.shim.stop import Stop
@@ -46,16 +51,17 @@ class Requests:
         loop: Loop,
         log: LogWriter,
         pump: Pump,
+        prompts: PromptDetector,
         stdin: Stdin,
         stop: Stop,
         phase: Callable[[], Phase],
         kill: Callable[[int, float], bool],
     ) -> None:
         """`kill` ends the job by a signal and, after a grace, SIGKILL. True: the job was running."""
-        self._log, self._pump, self._stdin, self._stop = log, pump, stdin, stop
+        self._log, self._pump, self._prompts, self._stdin, self._stop = log, pump, prompts, stdin, stop
         self._phase, self._kill_job = phase, kill
         self._resizes: list[list[int]] | None = None
-        self.waiters = Waiters(loop, log, pump, self._tell_status, self._waits_for_input)
+        self.waiters = Waiters(loop, log, pump, self._tell_waiter)
 
     def serve(self, connection: Connection, request: Record) -> None:
         """KeyError: there is no such operation."""
@@ -73,25 +79,38 @@ class Requests:
     def _status(self, connection: Connection, _request: Record) -> None:
         self._tell_status(connection)
 
-    def _tell_status(self, connection: Connection) -> None:
+    def _tell_status(self, connection: Connection, **more: object) -> None:
         phase = self._phase()
         outcome = phase.outcome if isinstance(phase, Over) else None
         unread = self._stdin.unread_bytes()
-        connection.answer(ok=True, pid=phase.pid, end=self._log.end, outcome=outcome, unread=unread)
+        connection.answer(ok=True, pid=phase.pid, end=self._log.end, outcome=outcome, unread=unread, **more)
+
+    def _tell_waiter(self, waiter: Waiter) -> None:
+        has_more = waiter.settling and not isinstance(self._phase(), Over)
+        self._tell_status(waiter.connection, **(self._standing() if has_more else {}))
 
     def _wait(self, connection: Connection, request: Record) -> None:
-        waiter = Waiter(connection, *(_number(request, name) for name in ("beyond", "quiet_s", "settle_s")))
-        timeout_s = _number(request, "timeout_s")
+        beyond, quiet_s, settle_s, timeout_s = (
+            _number(request, name) for name in ("beyond", "quiet_s", "settle_s", "timeout_s")
+        )
+        settling = None
+        if settle_s is not None:
+            settling = Settling(self._stdin, self._pump, self._log, beyond or 0, quiet_s or 0.0, settle_s)
+        waiter = Waiter(connection, beyond, quiet_s or 0.0, settling)
         if isinstance(self._phase(), Over):
-            self._tell_status(connection)
+            self._tell_waiter(waiter)
         else:
             self.waiters.add(waiter, timeout_s)
 
     def _waits(self, connection: Connection, _request: Record) -> None:
-        connection.answer(ok=True, waits=self._waits_for_input(), end=self._pump.settled_log_end())
+        connection.answer(ok=True, **self._standing(), end=self._log.end)
 
-    def _waits_for_input(self) -> str:
-        return self._stdin.waits_for_input(self._phase().pid)
+    def _standing(self) -> Record:
+        """First the look, then the output: what a job printed before it waited is in the log then."""
+        wait = self._stdin.wait()
+        self._pump.drain()
+        sits_at_prompt = self._prompts.sits_at_prompt(wait)
+        return {"waits": wait.answer, "prompt": sits_at_prompt, "quiet": self._prompts.is_quiet(wait)}
 
     def _write_stdin(self, connection: Connection, request: Record) -> None:
         write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
@@ -112,6 +131,10 @@ class Requests:
     def _signal(self, connection: Connection, request: Record) -> None:
         number = _signal_number(request["signal"])
         tree = processes.alive(processes.descendants(os.getpid()))
+        if request.get("group"):
+            group = processes.group_of(self._phase().pid)
+            tree = [pid for pid in tree if processes.group_of(pid) == group]
+        self._stdin.before_input()
         for pid in tree:
             processes.send(pid, number)
         connection.answer(ok=True, processes=len(tree))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 
 from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
-from bgjob.system.stdin_wait import input_at, input_of, waits_for_input
+from bgjob.system.stdin_wait import Wait, input_at, input_of, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     from bgjob.shim.child import ParentEnds
     from bgjob.shim.control_server import Connection
     from bgjob.shim.handoff import HandoffSender
-    from bgjob.shim.loop import Action, Loop
+    from bgjob.shim.loop import Action, Loop, Timer
+
+
+# opens the other end of a pseudo-terminal, whatever its name is here
+TIOCGPTPEER = 0x5441
 
 
 class StdinWrite:
@@ -30,6 +36,7 @@ class StdinWrite:
         self.accepted = 0
         self.log_offset = 0  # where the log ended when the first byte went in
         self.timed_out = False
+        self.timer: Timer | None = None
 
 
 class Stdin:
@@ -41,10 +48,18 @@ class Stdin:
         ends: ParentEnds,
         handoff: HandoffSender,
         log_offset: Callable[[], int],
+        job_pid: Callable[[], int],
         on_typed: Action,
     ) -> None:
-        """`log_offset`: where the log ends now. `on_typed` is called after each write."""
-        self._loop, self._handoff, self._log_offset, self._on_typed = loop, handoff, log_offset, on_typed
+        """`log_offset`: where the log ends now. `job_pid`: the first process of the job.
+
+        `on_typed` is called after each write.
+        """
+        self._loop, self._handoff, self._log_offset = loop, handoff, log_offset
+        self.job_pid, self._on_typed = job_pid, on_typed
+        self.typed_at = 0.0
+        self._before = Wait("no")
+        self._switches_before: int | None = None
         self._writes: list[StdinWrite] = []
         self._piece = b""
         self._use(ends)
@@ -69,21 +84,45 @@ class Stdin:
             return None
         return readable_bytes(self.fd) if self.is_open else 0
 
-    def waits_for_input(self, pid: int) -> str:
-        """Whether a process of the job reads its stdin now: yes, no or unknown. `pid`: the first of them."""
-        source = input_of(pid) if self._is_terminal or not self.is_open else input_at(self.fd)
-        return waits_for_input(processes.descendants(os.getpid()), source).answer
+    @property
+    def terminal(self) -> int | None:
+        return self.fd if self._is_terminal and self.is_open else None
+
+    def wait(self) -> Wait:
+        """Whether a process of the job waits for what is typed."""
+        source = input_of(self.job_pid()) if self._is_terminal or not self.is_open else input_at(self.fd)
+        return waits_for_input(processes.descendants(os.getpid()), source)
+
+    def before_input(self) -> None:
+        """Something is about to be typed: remember how the job waits for it.
+
+        What is written to a terminal travels through a queue of the kernel. A process that still waits right
+        after the write may have taken nothing, or all; whether it has run since then tells the two apart.
+        """
+        self.typed_at = time.monotonic()
+        if self._is_terminal:
+            self._before = self.wait()
+            self._switches_before = self._before.switches()
+
+    def was_taken(self) -> bool:
+        """Whether the job has read what was typed last."""
+        if self.terminal is None:
+            return not self.unread_bytes()
+        if self._before.answer == "yes":
+            return self._before.switches() != self._switches_before
+        return not unread_by_slave(self.terminal)
 
     def resize(self, rows: int, cols: int) -> None:
-        if not self._is_terminal or not self.is_open:
+        if self.terminal is None:
             raise ValueError("the job has no terminal")
-        resize(self.fd, rows, cols)
+        self.before_input()
+        resize(self.terminal, rows, cols)
 
     def add(self, write: StdinWrite, wait_s: float) -> None:
         if not self.is_open:
             return self._answer(write, "stdin is closed")
         self._writes.append(write)
-        self._loop.call_later(wait_s, lambda: self._time_out(write))
+        write.timer = self._loop.call_later(wait_s, lambda: self._time_out(write))
         if self._writes[0] is write:
             self._begin()
 
@@ -109,6 +148,8 @@ class Stdin:
     def _begin(self) -> None:
         write = self._writes[0]
         write.log_offset = self._log_offset()
+        if write.left or write.close_after:
+            self.before_input()
         self._next_piece()
 
     def _next_piece(self) -> None:
@@ -179,6 +220,10 @@ class Stdin:
                 self._begin()
 
     def _answer(self, write: StdinWrite, error: str | None) -> None:
+        if write.timer:
+            write.timer.cancel()
+        if write.accepted:
+            self.typed_at = time.monotonic()
         self._on_typed()
         is_whole = write.left == 0 and not write.timed_out
         (write.connection.answer if is_whole else write.connection.answer_and_leave)(
@@ -188,3 +233,17 @@ class Stdin:
             unread=self.unread_bytes(),
             at=write.log_offset,
         )
+
+
+def unread_by_slave(terminal: int) -> int:
+    """How many bytes a process that reads this terminal now would get; 0 if the system does not tell."""
+    try:
+        slave: int = fcntl.ioctl(
+            terminal, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+        )
+    except OSError:
+        return 0
+    try:
+        return readable_bytes(slave)
+    finally:
+        os.close(slave)

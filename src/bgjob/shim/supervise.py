@@ -30,6 +30,7 @@ from bgjob.shim.control_server import ControlServer
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.outcome import outcome_of, reserve_outcome, seal_outcome, write_outcome
 from bgjob.shim.phase import Over, Pausing, Running
+from bgjob.shim.prompts import PromptDetector
 from bgjob.shim.pump import Pump
 from bgjob.shim.requests import Requests
 from bgjob.shim.rerun import Rerun
@@ -37,7 +38,6 @@ from bgjob.shim.stdin import Stdin
 from bgjob.shim.stop import Stop
 from bgjob.shim.upkeep import Upkeep
 from bgjob.system import processes
-from bgjob.system.stdin_wait import none_waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,13 +74,15 @@ class Supervisor:
         self._log = log = LogWriter(jobdir.LOG, spec["max_output_bytes"], keeps_first=stops)
         self._pump = pump = Pump(loop, log, self._on_output)
         pump.add(held.ends)
-        self._prompts = events.PromptDetector(
-            loop, self._waits_for_input, lambda: events.tell_input(spec, log)
+        self._stdin = stdin = Stdin(
+            loop, held.ends, handoff, pump.settled_log_end, lambda: self._phase.pid, self._on_typed
         )
-        self._stdin = Stdin(loop, held.ends, handoff, pump.settled_log_end, self._prompts.on_activity)
+        self._prompts = PromptDetector(loop, stdin, log, lambda: events.tell_input(spec, log))
         self._stop = Stop(loop)
         self._rerun = self._made_rerun() if spec.get("restart") else None
-        requests = Requests(loop, log, pump, self._stdin, self._stop, lambda: self._phase, self._kill)
+        requests = Requests(
+            loop, log, pump, self._prompts, stdin, self._stop, lambda: self._phase, self._kill
+        )
         self._waiters = requests.waiters
         server = ControlServer(loop, held.control, requests.serve, requests.forget)
         self._upkeep = Upkeep(spec["id"], loop, held, handoff, server, self._on_removed)
@@ -212,14 +214,8 @@ class Supervisor:
         self._prompts.on_activity()
         self._waiters.on_output()
 
-    def _waits_for_input(self) -> bool:
-        pid = self._phase.pid
-        return (
-            pid > 0
-            and self._stdin.is_open
-            and not none_waits_for_input(pid)
-            and self._stdin.waits_for_input(pid) == "yes"
-        )
+    def _on_typed(self) -> None:
+        self._prompts.on_activity()
 
     def _on_child_end(self, pidfd: int) -> None:
         self._loop.forget(pidfd)

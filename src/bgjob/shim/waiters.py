@@ -1,4 +1,4 @@
-"""Clients that wait until the job ends, or prints."""
+"""Clients that wait until the job ends, prints, or has worked off what was typed into it."""
 
 from __future__ import annotations
 
@@ -10,45 +10,35 @@ if TYPE_CHECKING:
 
     from bgjob.home.log_writer import LogWriter
     from bgjob.shim.control_server import Connection
-    from bgjob.shim.loop import Loop
+    from bgjob.shim.loop import Loop, Timer
     from bgjob.shim.pump import Pump
+    from bgjob.shim.settling import Settling
+
+    Tell = Callable[["Waiter"], None]
 
 LOOK_AGAIN_S = 0.003
 
 
 class Waiter:
     def __init__(
-        self, connection: Connection, beyond: float | None, quiet_s: float | None, settle_s: float | None
+        self, connection: Connection, beyond: float | None, quiet_s: float, settling: Settling | None
     ) -> None:
-        self.connection, self.beyond, self.quiet_s, self.settle_s = connection, beyond, quiet_s, settle_s
-        self.timed = False
-
-    def quiet_at(self, log_end: int, last_output_at: float) -> float | None:
-        """When it may be answered; None: nothing new was printed yet."""
-        if self.beyond is None or log_end <= self.beyond:
-            return None
-        return last_output_at + (self.quiet_s or 0.0)
+        self.connection, self.beyond, self.quiet_s, self.settling = connection, beyond, quiet_s, settling
+        self.timer: Timer | None = None
+        self.deadline: Timer | None = None
 
 
 class Waiters:
     """At the end of the job all are answered."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        log: LogWriter,
-        pump: Pump,
-        tell: Callable[[Connection], None],
-        waits_for_input: Callable[[], str],
-    ) -> None:
-        self._loop, self._log, self._pump = loop, log, pump
-        self._tell, self._waits_for_input = tell, waits_for_input
+    def __init__(self, loop: Loop, log: LogWriter, pump: Pump, tell: Tell) -> None:
+        self._loop, self._log, self._pump, self._tell = loop, log, pump, tell
         self._waiting: list[Waiter] = []
 
     def add(self, waiter: Waiter, timeout_s: float | None) -> None:
         self._waiting.append(waiter)
         if timeout_s is not None:
-            self._loop.call_later(timeout_s, lambda: self._answer(waiter))
+            waiter.deadline = self._loop.call_later(timeout_s, lambda: self._answer(waiter))
         self._consider(waiter)
 
     def forget(self, connection: Connection) -> None:
@@ -63,27 +53,35 @@ class Waiters:
             self._answer(waiter)
 
     def _consider(self, waiter: Waiter) -> None:
-        quiet_at = waiter.quiet_at(self._log.end, self._pump.last_output_at)
-        if waiter not in self._waiting or quiet_at is None:
+        if waiter not in self._waiting:
             return
-        now = time.monotonic()
-        if quiet_at <= now and self._is_settled(waiter, now):
+        look_in_s = waiter.settling.look_in_s() if waiter.settling else self._quiet_in_s(waiter)
+        if look_in_s is None:
+            return
+        if look_in_s <= 0:
             self._answer(waiter)
-        elif not waiter.timed:
-            waiter.timed = True
-            self._loop.call_later(max(quiet_at - now, LOOK_AGAIN_S), lambda: self._look_again(waiter))
+        else:
+            self._look_in(waiter, max(look_in_s, LOOK_AGAIN_S))
 
-    def _is_settled(self, waiter: Waiter, now: float) -> bool:
-        """A job that has printed and waits for input has answered; else it may print more."""
-        if waiter.settle_s is None or now - self._pump.last_output_at >= waiter.settle_s:
-            return True
-        return self._waits_for_input() == "yes"
+    def _quiet_in_s(self, waiter: Waiter) -> float | None:
+        """When it may be answered; None: nothing new was printed yet."""
+        if waiter.beyond is None or self._log.end <= waiter.beyond:
+            return None
+        return self._pump.last_output_at + waiter.quiet_s - time.monotonic()
+
+    def _look_in(self, waiter: Waiter, delay_s: float) -> None:
+        if waiter.timer is None:
+            waiter.timer = self._loop.call_later(delay_s, lambda: self._look_again(waiter))
+        else:
+            waiter.timer.at = min(waiter.timer.at, time.monotonic() + delay_s)
+
+    def _look_again(self, waiter: Waiter) -> None:
+        waiter.timer = None
+        self._consider(waiter)
 
     def _answer(self, waiter: Waiter) -> None:
         if waiter in self._waiting:
             self._waiting.remove(waiter)
-            self._tell(waiter.connection)
-
-    def _look_again(self, waiter: Waiter) -> None:
-        waiter.timed = False
-        self._consider(waiter)
+            for timer in filter(None, (waiter.timer, waiter.deadline)):
+                timer.cancel()
+            self._tell(waiter)

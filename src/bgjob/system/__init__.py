@@ -6,6 +6,7 @@ of jobs on disk.
     processes   the process table, signals, the boot
     cgroup      a job's control groups
     stdin_wait  whether a process waits for input
+    prompt      whether a job that waits for input sits at a prompt
     inotify     wakes when something changes in a directory
     own_argv    the argv of our own processes
     keeper      starts a worker process again when it is killed or fails

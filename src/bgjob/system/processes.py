@@ -179,6 +179,11 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if _state(pid) not in ("Z", "X", None)]
 
 
+def is_computing(pid: int) -> bool:
+    """Whether it runs, wants to, or waits for a disk."""
+    return _state(pid) in ("R", "D")
+
+
 def _state(pid: int) -> str | None:
     if not LINUX:
         return "R"

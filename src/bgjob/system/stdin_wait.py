@@ -16,7 +16,7 @@ import os
 import stat
 import struct
 
-from bgjob.system.processes import read, threads
+from bgjob.system.processes import read, read_if_there, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,18 +66,28 @@ STRENGTH: Sequence[Readiness] = ("reading", "watching", "unknown", "no")
 
 
 class Wait:
-    """`answer` is "yes", "no" or "unknown"; with "yes", which process waits, and how.
+    """`answer` is "yes", "no" or "unknown"; with "yes", which thread of which process waits, and how.
 
     "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor
     or a REPL at its prompt, but also a server that listens for keys.
     """
 
-    __slots__ = ("answer", "how", "pid")
+    __slots__ = ("answer", "how", "pid", "thread")
 
     def __init__(
-        self, answer: Literal["yes", "no", "unknown"], pid: int | None = None, how: How | None = None
+        self,
+        answer: Literal["yes", "no", "unknown"],
+        pid: int | None = None,
+        how: How | None = None,
+        thread: str = "",
     ) -> None:
-        self.answer, self.pid, self.how = answer, pid, how
+        self.answer, self.pid, self.how, self.thread = answer, pid, how, thread
+
+    def switches(self) -> int | None:
+        """How often the thread has gone to sleep so far: it has run since if this has changed."""
+        status = read_if_there(f"/proc/{self.pid}/task/{self.thread}/status") or b""
+        count = status.partition(b"\nvoluntary_ctxt_switches:")[2].split(None, 1)
+        return int(count[0]) if count else None
 
 
 class Input:
@@ -108,17 +118,16 @@ def input_of(pid: int) -> Input | None:
 
 def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
     """Whether one of these processes is blocked until something comes from `stdin`."""
-    found: dict[Readiness, int] = {}
+    found: dict[Readiness, Wait] = {}
     for pid in pids:
-        verdict: Readiness = _verdict(pid, stdin) if stdin else "no" if _is_gone(pid) else "unknown"
-        found.setdefault(verdict, pid)
+        verdict, thread = _verdict(pid, stdin) if stdin else ("no" if _is_gone(pid) else "unknown", "")
+        if verdict == "reading" or verdict == "watching":
+            found.setdefault(verdict, Wait("yes", pid, verdict, thread))
+        elif verdict == "unknown":
+            found[verdict] = Wait("unknown")
         if verdict == "reading":
             break
-    if pid_reading := found.get("reading"):
-        return Wait("yes", pid_reading, "reading")
-    if pid_watching := found.get("watching"):
-        return Wait("yes", pid_watching, "watching")
-    return Wait("unknown" if "unknown" in found else "no")
+    return next((found[verdict] for verdict in STRENGTH if verdict in found), Wait("no"))
 
 
 def none_waits_for_input(root: int) -> bool:
@@ -148,12 +157,13 @@ def none_waits_for_input(root: int) -> bool:
     return True
 
 
-def _verdict(pid: int, stdin: Input) -> Readiness:
+def _verdict(pid: int, stdin: Input) -> tuple[Readiness, str]:
+    """Of that thread of the process which says most."""
     try:
-        verdicts = [_thread_verdict(f"/proc/{pid}", thread, stdin) for thread in threads(pid)]
+        verdicts = [(_thread_verdict(f"/proc/{pid}", thread, stdin), thread) for thread in threads(pid)]
     except OSError:
-        return "no" if _is_gone(pid) else "unknown"
-    return min(verdicts, key=STRENGTH.index, default="no")
+        return "no" if _is_gone(pid) else "unknown", ""
+    return min(verdicts, key=lambda found: STRENGTH.index(found[0]), default=("no", ""))
 
 
 def _thread_verdict(process: str, thread: str, stdin: Input) -> Readiness:

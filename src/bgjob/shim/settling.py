@@ -1,0 +1,91 @@
+"""Whether a job has worked off what was typed into it, so that the typist can be answered.
+
+    the job                                                       settled when it has been quiet for
+    is blocked in read again                                      the `quiet_s` of the request
+    watches its input, and its last line is unfinished: a REPL    PROMPT_QUIET_S
+    watches its input otherwise: a server that listens for keys   WATCHING_QUIET_S
+    reads again, has printed nothing, and others of it run        WATCHING_QUIET_S: a pipeline may be at work
+    has not taken the input, and has not computed either          settle_s, printing or not
+    cannot be looked into                                         settle_s
+    is busy                                                       never: it ends, it waits again, or time is up
+
+The echo of a terminal says nothing: the job may not even have woken up.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from bgjob.home.log_format import PROMPT_BYTES
+from bgjob.system import processes, prompt
+from bgjob.system.stdin_wait import Wait, none_waits_for_input
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bgjob.home.log_writer import LogWriter
+    from bgjob.shim.pump import Pump
+    from bgjob.shim.stdin import Stdin
+
+PROMPT_QUIET_S, WATCHING_QUIET_S = 0.03, 0.25
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.003, 0.1
+
+
+class Settling:
+    """The view of one client, which has typed before and now waits."""
+
+    def __init__(
+        self, stdin: Stdin, pump: Pump, log: LogWriter, beyond: float, quiet_s: float, settle_s: float
+    ) -> None:
+        """`beyond`: where the log ended when the client typed."""
+        self._stdin, self._pump, self._log = stdin, pump, log
+        self._beyond, self._quiet_s, self._settle_s = beyond, quiet_s, settle_s
+        self._look_s, self._seen = FIRST_LOOK_S, log.end
+        self._computed_at = 0.0
+
+    def look_in_s(self) -> float:
+        """After which time to look again; 0: the job has settled."""
+        typed_at, now = self._stdin.typed_at, time.monotonic()
+        quiet_for_s = now - max(self._pump.last_output_at, typed_at)
+        if quiet_for_s < self._quiet_s:
+            return self._quiet_s - quiet_for_s
+        wait = self._wait()
+        if wait.answer == "unknown":
+            return max(0.0, self._settle_s - quiet_for_s)
+        if not self._stdin.was_taken():
+            left_s = self._settle_s - (now - max(typed_at, self._last_computed_at(now)))
+            return min(left_s, self._next_look_s()) if left_s > 0 else 0.0
+        if wait.answer == "no":
+            return self._next_look_s()
+        left_s = self._needed_quiet_s(wait) - quiet_for_s
+        return left_s if left_s > 0 else self._last_look_s()
+
+    def _wait(self) -> Wait:
+        """The cheap look comes first."""
+        return Wait("no") if none_waits_for_input(self._stdin.job_pid()) else self._stdin.wait()
+
+    def _last_computed_at(self, now: float) -> float:
+        """A program that has not taken its input and computes, such as one that starts, may take it yet."""
+        if any(map(processes.is_computing, processes.descendants(os.getpid()))):
+            self._computed_at = now
+        return self._computed_at
+
+    def _needed_quiet_s(self, wait: Wait) -> float:
+        if wait.how == "watching":
+            is_asking = prompt.is_unfinished(self._log.last_bytes(PROMPT_BYTES))
+            return PROMPT_QUIET_S if is_asking else WATCHING_QUIET_S
+        has_answered = self._log.end > self._beyond
+        is_alone = has_answered or prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid()))
+        return self._quiet_s if is_alone else WATCHING_QUIET_S
+
+    def _last_look_s(self) -> float:
+        """What the job printed before it waited may still be in its pipe."""
+        before = self._log.end
+        return 0.0 if self._pump.settled_log_end() == before else self._quiet_s
+
+    def _next_look_s(self) -> float:
+        """Doubles, and begins anew with each output."""
+        if self._log.end != self._seen:
+            self._look_s, self._seen = FIRST_LOOK_S, self._log.end
+        look_s, self._look_s = self._look_s, min(2 * self._look_s, LONGEST_LOOK_S)
+        return look_s
