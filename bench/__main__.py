@@ -32,8 +32,8 @@ LOAD: list[Measure] = [
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),
     *(jobs.pip, jobs.npm, jobs.apt, jobs.tqdm, jobs.pull),
-    *(prompts.python_repl, prompts.node_repl, prompts.bash_repl, prompts.sqlite_repl, prompts.interrupt),
-    *(prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
+    *(prompts.python_repl, prompts.node_repl, prompts.bash_repl, prompts.sqlite_repl),
+    *(prompts.question, prompts.interrupt, prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
 ]
 ABOUT = {
     "run": (

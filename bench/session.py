@@ -62,8 +62,8 @@ class Session(ABC):
         """Lines of the job's log, however far back."""
 
     @abstractmethod
-    def open(self, command: str, without_terminal: str) -> None:
-        """Start an interpreter."""
+    def open(self, command: str, without_terminal: str, shows: str = "") -> None:
+        """Start what takes input, and wait for what it shows before."""
 
     @abstractmethod
     def type(self, line: str, reply: str = "") -> str: ...
@@ -101,14 +101,14 @@ class WithBgjob(Session):
     def find(self, pattern: str) -> str:
         return json.dumps(self.call("search_job_output", pattern=pattern, job_ids=[self.job]))
 
-    def open(self, command: str, without_terminal: str = "") -> None:
-        self.start(command, pty=True, wait_s=10)
+    def open(self, command: str, without_terminal: str = "", shows: str = "") -> None:
+        self.start(command, pty=True, wait_s=LONGEST_WAIT_S)
 
     def type(self, line: str, reply: str = "") -> str:
         answer = self.interact(input=line)
         if reply in printed(answer):
             return printed(answer)
-        return printed(self._wait(for_input=True, since=answer["cursor"]))
+        return printed(self._wait(pattern=reply, literal=True, since=answer["cursor"]))
 
     def interact(self, **what: Any) -> Json:
         return self.call("interact_with_job", job_id=self.job, **what)
@@ -152,14 +152,15 @@ class WithReference(Session):
         raise BenchError(f"{self.server.name}: {pattern!r} did not come")
 
     def find(self, pattern: str) -> str:
-        """More and more of its end, and at last all of it."""
-        for lines in (50, 200):
-            if re.search(pattern, text := self._tail(lines)):
-                return text
+        """The last lines were seen before: more of them, and then all."""
+        if re.search(pattern, text := self._tail(200), re.MULTILINE):
+            return text
         return printed(self.call("get_job_output", job_id=self.job))
 
-    def open(self, command: str, without_terminal: str) -> None:
+    def open(self, command: str, without_terminal: str, shows: str = "") -> None:
         self.start(without_terminal)
+        if shows:
+            self.await_line(shows)
 
     def type(self, line: str, reply: str = "") -> str:
         text = printed(self.call("interact_with_job", job_id=self.job, input=line))
@@ -173,7 +174,8 @@ class WithReference(Session):
         """It ends one process; what that has started must be looked for."""
         self.call("kill_job", job_id=self.job)
         if left_in(self.work):
-            self.call("execute_command", command=f"pkill -f {self.work}")
+            self.job = str(self.call("execute_command", command=f"pkill -f {self.work}")["job_id"])
+            self._await_end(at_once=True)
 
     def _await_end(self, *, at_once: bool = False) -> None:
         for _ in polls(at_once=at_once):

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 from bench.lab import OURS, REFERENCE, Lab, Side
-from bench.report import Cost, Result, Row, Task, ours_at_most, ratio_at_most
+from bench.report import Cost, Goal, Result, Row, Task, ours_at_most, ratio_at_most
 from bench.session import WithBgjob, WithReference
 
 Play = Callable[[Any], None]
@@ -51,18 +51,23 @@ def _played(play: Play, lab: Lab, side: Side) -> tuple[Cost, str]:
 
 def sums(tasks: list[Task]) -> list[Row]:
     """Over the tasks that both servers can do; the largest answer over all."""
-    if not tasks:
-        return []
-    largest = float(max(one.ours.largest for one in tasks))
-    rows = [Row("largest answer", "tokens", [largest], [], "", ANSWER_AT_MOST)]
-    if pairs := [(one.ours, one.its) for one in tasks if one.its]:
-        rows += [
-            _sum("turns", [(ours.turns, its.turns) for ours, its in pairs]),
-            _sum("tokens of answers", [(ours.tokens, its.tokens) for ours, its in pairs]),
-        ]
-    return rows
+    both = sorted((one for one in tasks if one.its), key=_its_tokens)
+    answers = [float(one.ours.largest) for one in tasks]
+    largest = [Row("largest answer", "tokens", [max(answers)], [], "", ANSWER_AT_MOST)] if answers else []
+    if len(both) < 2:
+        return largest
+    return [
+        _sum("turns", both, lambda cost: cost.turns, A_THIRD),
+        _sum("tokens of answers", both, lambda cost: cost.tokens, A_THIRD),
+        _sum(f"the same without {both[-1].title}", both[:-1], lambda cost: cost.tokens),
+        *largest,
+    ]
 
 
-def _sum(what: str, pairs: list[tuple[int, int]]) -> Row:
-    ours, its = (float(sum(column)) for column in zip(*pairs, strict=True))
-    return Row(f"{what}, sum of {len(pairs)} tasks", "", [ours], [its], REFERENCE, A_THIRD)
+def _sum(what: str, tasks: list[Task], figure: Callable[[Cost], int], goal: Goal | None = None) -> Row:
+    ours, its = sum(figure(one.ours) for one in tasks), sum(figure(one.its) for one in tasks if one.its)
+    return Row(f"{what}, {len(tasks)} tasks", "", [ours], [its], REFERENCE, goal)
+
+
+def _its_tokens(one: Task) -> int:
+    return one.its.tokens if one.its else 0

@@ -12,6 +12,11 @@ from bench.tasks import task
 NO_TERMINAL = "it has no terminal"
 SLOW_S = 4
 COUNT_LONG = "counted(n) as (select 1 union all select n + 1 from counted where n < 9999999)"
+UPGRADE = """
+sleep 4; echo 3 packages can be upgraded
+printf 'Continue? [y/n] '; read answer
+sleep 4; [ "$answer" = y ] && echo upgraded 3
+"""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,14 @@ def sqlite_repl(model: Session) -> None:
     use(model, SQLITE)
     rows = sqlite3.connect(model.work / "orders.db").execute("select number from orders").fetchall()
     model.expect("the row is in the file", rows == [(9999999,)])
+
+
+@task()
+def question(model: Session) -> None:
+    """A script that works 4 seconds, asks y/n, and works on."""
+    (model.work / "upgrade.sh").write_text(UPGRADE)
+    model.open("sh upgrade.sh", "sh upgrade.sh", shows="3 packages")
+    model.expect("it has gone on", "upgraded 3" in model.type("y", "upgraded 3"))
 
 
 @task(reference_lacks=f"{NO_TERMINAL} and sends no signal but the last")
