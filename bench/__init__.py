@@ -1,10 +1,15 @@
-"""Measurements. `bench/run` holds bgjob against others, `bench/load` puts it under load; --help names them.
+"""Measurements; --help of each command names them.
+
+`bench/run` holds bgjob against others, `bench/load` puts it under load, `bench/agent` plays tasks of a model.
 
 __main__                    arguments, order, exit status: the one way to start
 tools | limits | peers      bench/run: each tool | what the machine allows | task-spooler, grep
 crowd | soak | floods       bench/load: many clients | ten minutes | much output
 checkouts                   bench/load: start-up and memory against another checkout
-agents                      a client that uses jobs, for crowd and soak
+load_client                 a client that uses jobs, for crowd and soak
+session | tasks             bench/agent: a model at a server | what a task costs it, the sums
+tasks_output                tasks that wait: servers, tests, builds, progress
+tasks_terminal              tasks at a prompt: interpreters, editors, menus
 lab                         servers, rounds in turns, jobs waited for
 processes | environments    the process table | virtual environments of the servers
 report                      rows, goals, the table

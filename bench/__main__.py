@@ -1,4 +1,4 @@
-"""Arguments, order, exit status. Started by bench/run and bench/load: `python -m bench run|load`."""
+"""Arguments, order, exit status. Started by bench/run, load and agent: `python -m bench run|load|agent`."""
 
 import argparse
 import os
@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench import checkouts, crowd, environments, floods, limits, peers, processes, soak, tools
+from bench import tasks_output as jobs
+from bench import tasks_terminal as prompts
 from bench.lab import OURS, BenchError, Lab, Side
 from bench.report import Result, exit_status, markdown, merged
+from bench.tasks import sums
 
 Measure = Callable[[Lab], Result]
 RUN: list[Measure] = [
@@ -26,12 +29,22 @@ LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
     *(checkouts.start, checkouts.idle),
 ]
+AGENT: list[Measure] = [
+    *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),
+    *(jobs.pip, jobs.npm, jobs.apt, jobs.tqdm, jobs.pull),
+    *(prompts.python_repl, prompts.node_repl, prompts.bash_repl, prompts.sqlite_repl),
+    *(prompts.question, prompts.interrupt, prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
+]
 ABOUT = {
     "run": (
         RUN,
         "Measure bgjob against the reference server (PyPI mcp-background-job 0.1.2), task-spooler and grep.",
     ),
     "load": (LOAD, "Measure bgjob under load, or (start, idle) against another checkout of it."),
+    "agent": (
+        AGENT,
+        "Measure what tasks cost a model at bgjob, and at the reference server by asking every 3 seconds.",
+    ),
 }
 MORE = """\
 Servers are real MCP servers on stdio. What is compared takes turns in one run. Prints medians, p95, ratios,
@@ -47,11 +60,12 @@ def main() -> int:
     _prepare()
     machine, total = _machine(), Result()
     try:
-        sides, facts = _sides(arguments, is_run=command == "run")
+        sides, facts = _sides(arguments, beside_reference=command != "load")
         with tempfile.TemporaryDirectory(prefix="bgjob-bench-") as root:
             lab = Lab(Path(root), sides, quick=arguments.quick, minutes=arguments.minutes)
             for name in arguments.names or by_name:
                 total.add(_measured(by_name[name], lab))
+            total.rows.extend(sums(total.tasks))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -59,7 +73,7 @@ def main() -> int:
         return 130
     finally:
         processes.end_all()
-    _tell(markdown(total, [*facts, machine]), arguments.markdown)
+    _tell(f"bench/{command}", markdown(total, [*facts, machine]), arguments.markdown)
     return exit_status(total)
 
 
@@ -76,7 +90,7 @@ def _parser(command: str, about: str, measures: Mapping[str, Measure]) -> argpar
         "--markdown", type=Path, metavar="FILE", help="also write the table there, between marks"
     )
     parser.add_argument(
-        "--ours", metavar="COMMAND", help="a server to measure as ours; load: default this checkout"
+        "--ours", metavar="COMMAND", help="a server to measure as ours, alone; load: default this checkout"
     )
     parser.add_argument(
         "--against", type=Path, metavar="PATH", help="load: another checkout, run by this Python"
@@ -84,8 +98,8 @@ def _parser(command: str, about: str, measures: Mapping[str, Measure]) -> argpar
     parser.add_argument(
         "--minutes", type=float, default=10, metavar="X", help="load: how long soak takes; default 10"
     )
-    parser.add_argument("--python", metavar="PYTHON", help="run: Python >= 3.12 for both servers")
-    parser.add_argument("--reinstall", action="store_true", help="run: make the environments anew")
+    parser.add_argument("--python", metavar="PYTHON", help="run, agent: Python >= 3.12 for both servers")
+    parser.add_argument("--reinstall", action="store_true", help="run, agent: make the environments anew")
     return parser
 
 
@@ -99,9 +113,9 @@ def _prepare() -> None:
     processes.allow_many_files()
 
 
-def _sides(arguments: argparse.Namespace, *, is_run: bool) -> tuple[Sequence[Side], list[str]]:
+def _sides(arguments: argparse.Namespace, *, beside_reference: bool) -> tuple[Sequence[Side], list[str]]:
     """What is compared, ours last, and what to say of it."""
-    if is_run and not arguments.ours:
+    if beside_reference and not arguments.ours:
         return environments.sides(arguments.python, reinstall=arguments.reinstall)
     own = [sys.executable, "-m", "bgjob", "mcp"]
     ours = Side(OURS, shlex.split(arguments.ours) if arguments.ours else own, list_all={"limit": 1000})
@@ -133,10 +147,10 @@ def _machine() -> str:
     return f"{date}, {system}, {os.cpu_count()} CPUs, load {load:.1f} at the start"
 
 
-def _tell(table: str, page: Path | None) -> None:
+def _tell(command: str, table: str, page: Path | None) -> None:
     print(table, end="")
     if page:
-        page.write_text(merged(page.read_text() if page.exists() else "", table))
+        page.write_text(merged(page.read_text() if page.exists() else "", table, command))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import processes
-from bench.agents import Act, Agent, expect
 from bench.lab import BenchError, Json, Lab, Server, wait_until
+from bench.load_client import Act, Agent, expect
 from bench.report import Goal, Result, Row, Samples, p95_at_most, p95_ratio_at_most
 from bgjob.home import jobdir
 from bgjob.home.jobdir import LOG, OUTCOME, RUN

@@ -1,4 +1,4 @@
-"""Virtual environments of the servers that bench/run compares: the same Python, kept under bench/."""
+"""Virtual environments of the servers that are compared, and packages that tasks use: kept under bench/."""
 
 import hashlib
 import json
@@ -13,6 +13,9 @@ from bench.lab import OURS, REFERENCE, BenchError, Side
 BENCH = Path(__file__).resolve().parent
 PROJECT = BENCH.parent
 PACKAGE = "mcp-background-job==0.1.2"
+FOR_TASKS = BENCH / ".env-tasks"
+NPM_PACKAGES = ["create-vite@9.3.0", "vite@7.3.8"]
+PYTHON_PACKAGES = ["tqdm==4.67.1"]
 OLDEST_PYTHON = (3, 12)
 PYTHON_NAMES = ["python3.13", "python3.12", "python3.14", "python3.15", "python3"]
 
@@ -41,6 +44,20 @@ def sides(python: str | None, *, reinstall: bool) -> tuple[list[Side], list[str]
         Side(REFERENCE, [str(its), "-m", "mcp_background_job"]),
         Side(OURS, [str(ours), "-m", "bgjob", "mcp"], list_all={"limit": 1000}),
     ], facts
+
+
+def npm_packages() -> Path:
+    directory = FOR_TASKS / "node_modules"
+    if not (directory / ".package-lock.json").exists():
+        _run(["npm", "install", "--no-fund", "--no-audit", "--prefix", FOR_TASKS, *NPM_PACKAGES])
+    return directory
+
+
+def python_packages() -> Path:
+    directory = FOR_TASKS / "python"
+    if not directory.exists():
+        _run([sys.executable, "-m", "pip", "install", "-q", "--target", directory, *PYTHON_PACKAGES])
+    return directory
 
 
 def _able(wanted: str | None) -> str:

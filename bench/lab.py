@@ -35,11 +35,14 @@ class ToolFailed(BenchError):
 
 
 class Server(RawClient):
-    """An MCP server on stdio. `last_ms`: from the last request's first byte to its answer's last."""
+    """An MCP server on stdio. `last_ms`: from the last request's first byte to its answer's last.
+
+    `last_text_bytes`: what a model reads of that answer.
+    """
 
     def __init__(self, name: str, argv: Sequence[str], home: Path, settings: Mapping[str, str]) -> None:
         self.name, self.root, self.home = name, home, Path(settings["BGJOB_HOME"])
-        self.last_ms = 0.0
+        self.last_ms, self.last_text_bytes = 0.0, 0
         super().__init__(self.home, argv, **{**settings, "HOME": str(home), "TMPDIR": str(home)})
 
     @property
@@ -53,6 +56,7 @@ class Server(RawClient):
         except (EOFError, BrokenPipeError) as error:
             raise self.gone() from error
         self.last_ms = (time.perf_counter() - began) * 1000
+        self.last_text_bytes = sum(len(part["text"].encode()) for part in result["content"])
         if result.get("isError"):
             raise ToolFailed(f"{self.name}: {tool} answered an error: {result['content'][0]['text']}")
         return dict(result["structuredContent"])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 Samples = list[float]
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 ENOUGH_SAMPLES = 100
 """For a p95 that can be held against a goal."""
 REACHED, MISSED, NOT_JUDGED = 0, 1, 3
@@ -15,6 +14,8 @@ HEADER = [
     *("measure", "against", "its p50", "its p95", "ours p50", "ours p95"),
     *("ours / its", "round by round", "goal", "reached"),
 ]
+TASK_HEADER = ["task", *(f"{whose} {what}" for what in ("turns", "tokens", "s") for whose in ("its", "ours"))]
+TASK_HEADER += ["largest answer of ours, tokens", "checked"]
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,54 @@ class Row:
     def reached(self) -> bool | None:
         return self.goal.reached(self) if self.goal and self.ours else None
 
+    def cells(self) -> list[str]:
+        measured = [*_median_and_p95(self.baseline, self.unit), *_median_and_p95(self.ours, self.unit)]
+        comparable = self.ours and self.baseline and statistics.median(self.baseline)
+        ratio = f"{self.ratio:.2f}" if comparable else "—"
+        goal, verdict = (self.goal.text, WORDS[self.reached]) if self.goal else ("", "")
+        return [self.title, self.against, *measured, ratio, _spread(self), goal, verdict]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a task, to a model: calls, and tokens of all answers and of the largest."""
+
+    turns: int
+    tokens: int
+    largest: int
+    seconds: float
+
+    def cells(self) -> list[str]:
+        return [str(self.turns), f"{self.tokens:,}", digits(self.seconds)]
+
+
+@dataclass(frozen=True)
+class Task:
+    """`its` is None where the other server cannot do it, or there is none."""
+
+    title: str
+    ours: Cost
+    its: Cost | None
+    checked: str
+
+    def cells(self) -> list[str]:
+        its = self.its.cells() if self.its else ["—"] * 3
+        pairs = [cell for pair in zip(its, self.ours.cells(), strict=True) for cell in pair]
+        return [self.title, *pairs, f"{self.ours.largest:,}", self.checked]
+
 
 @dataclass(frozen=True)
 class Result:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
 
     def add(self, other: "Result") -> None:
         self.rows.extend(other.rows)
         self.notes.extend(other.notes)
         self.failures.extend(other.failures)
+        self.tasks.extend(other.tasks)
 
     def expect(self, what: str, found: object, wanted: object) -> None:
         """A note if it is so, a failure if not."""
@@ -107,15 +145,16 @@ def exit_status(result: Result) -> int:
 
 def markdown(result: Result, facts: Sequence[str]) -> str:
     failed = [f"**failed**: {failure}" for failure in result.failures]
-    table = ["", *_table(result.rows), ""] if result.rows else [""]
-    return "\n".join([*_items(facts), *table, *_items([*result.notes, *failed])]).rstrip() + "\n"
+    tables = [*_table(TASK_HEADER, result.tasks), *_table(HEADER, result.rows)]
+    return "\n".join([*_items(facts), "", *tables, *_items([*result.notes, *failed])]).rstrip() + "\n"
 
 
-def merged(old: str, new: str) -> str:
-    """`new` between the marks of an existing page, or alone between marks where it has none."""
-    marked = f"{BEGIN}\n{new}{END}"
-    if BEGIN in old and END in old:
-        return old.partition(BEGIN)[0] + marked + old.rpartition(END)[2]
+def merged(old: str, new: str, command: str) -> str:
+    """`new` between the command's marks of an existing page, or after it where it has none."""
+    begin, end = (f"<!-- {command}: {which} -->" for which in ("begin", "end"))
+    marked = f"{begin}\n{new}{end}"
+    if begin in old and end in old:
+        return old.partition(begin)[0] + marked + old.rpartition(end)[2]
     return old + ("\n" if old else "") + marked + "\n"
 
 
@@ -123,21 +162,16 @@ def _items(texts: Iterable[str]) -> Iterator[str]:
     return (f"- {text}" for text in texts)
 
 
-def _table(rows: Sequence[Row]) -> Iterator[str]:
-    cells = [HEADER, *map(_cells, rows)]
+def _table(header: list[str], rows: Sequence[Row | Task]) -> list[str]:
+    """Its lines and an empty one; nothing where there are no rows."""
+    cells = [header, *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for number, line in enumerate(cells):
-        yield "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
-        if number == 0:
-            yield "| " + " | ".join("-" * width for width in widths) + " |"
+    cells.insert(1, ["-" * width for width in widths])
+    return [*(_aligned(line, widths) for line in cells), ""] if rows else []
 
 
-def _cells(row: Row) -> list[str]:
-    measured = [*_median_and_p95(row.baseline, row.unit), *_median_and_p95(row.ours, row.unit)]
-    comparable = row.ours and row.baseline and statistics.median(row.baseline)
-    ratio = f"{row.ratio:.2f}" if comparable else "—"
-    goal, verdict = (row.goal.text, WORDS[row.reached]) if row.goal else ("", "")
-    return [row.title, row.against, *measured, ratio, _spread(row), goal, verdict]
+def _aligned(line: list[str], widths: list[int]) -> str:
+    return "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
 
 
 def _median_and_p95(samples: Samples, unit: str) -> list[str]:

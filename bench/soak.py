@@ -13,8 +13,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from bench import processes
-from bench.agents import Act, Agent, expect
 from bench.lab import BenchError, Lab, Server, wait_until
+from bench.load_client import Act, Agent, expect
 from bench.report import Goal, Result, Row
 
 KEEP_JOBS = 30

@@ -1,17 +1,14 @@
 """bench/load with tiny numbers: so that the scripts cannot rot. Their figures are judged in long runs."""
 
 import re
-import subprocess
 import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 
 from bench.__main__ import LOAD, RUN
 from bench.report import MISSED, NOT_JUDGED
-
-PROJECT = Path(__file__).resolve().parents[2]
-ENDS_WITHIN_S = 150.0
+from tests.support.bench import PROJECT, rows, run_bench
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="they read /proc"),
@@ -19,22 +16,7 @@ pytestmark = [
 ]
 
 
-def load(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "bench", "load", *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(argv, cwd=PROJECT, stdout=pipe, stderr=pipe, text=True) as running:
-        try:
-            said, complained = running.communicate(timeout=ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            running.terminate()  # not killed: it takes its servers and jobs with it
-            raise
-    return subprocess.CompletedProcess(argv, running.returncode, said, complained)
-
-
-def rows(table: str) -> dict[str, list[str]]:
-    """The cells of each row of its table, by the first."""
-    lines = [line.strip("| ").split("|") for line in table.splitlines() if line.startswith("|")]
-    return {first.strip(): [cell.strip() for cell in rest] for first, *rest in lines}
+load = partial(run_bench, "load")
 
 
 def test_a_crowd_meets_no_error_and_leaves_nothing() -> None:
