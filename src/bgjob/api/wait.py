@@ -100,6 +100,7 @@ def wait_for_conditions(
     jobs = [_awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
     with Wait(jobs, conditions, mode) as wait:
         wait.run(min(timeout_s, context.settings.max_wait_s), cancellation, tell)
+    shown = shown and shown.shared_by(len(jobs))
     return [_waited(context, each, cursors.get(each.job.id), shown) for each in jobs]
 
 

@@ -54,6 +54,7 @@ from bgjob.mcp.schema import UNLISTED
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
+Texts = Annotated[list[str] | None, Rare]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
 Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
 
@@ -71,6 +72,7 @@ class Printed:
     screen: Text = None
     cursor_row: Count = None
     cursor_column: Count = None
+    highlight: Texts = None
     title: Text = None
 
     @classmethod
@@ -98,6 +100,11 @@ class Started:
     stdout_dropped_bytes: Count = None
     stderr_dropped_bytes: Count = None
     interleaved: Interleaved = None
+    screen: Text = None
+    cursor_row: Count = None
+    cursor_column: Count = None
+    highlight: Texts = None
+    title: Text = None
     hint: Text = None
 
     @classmethod
