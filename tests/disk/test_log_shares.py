@@ -268,7 +268,7 @@ def test_an_answer_has_as_much_as_it_may_however_far_apart_what_is_kept_lies(tmp
     log = LogReader(str(tmp_path))
     gap = next(gap for gap in log.gaps(STDOUT, 0, log.end))
     view = excerpt.window(f"{gap.start}-{gap.end}", log.end)
-    shown = excerpt.interleaved(log, view, 300)
+    shown = excerpt.interleaved(log, view, 300, is_running=True)
     head, note, tail = re.split(r"(\[bgjob: .*\]\n)", shown.text)
     assert 100 < len(head) < 300
     assert 100 < len(tail) < 300

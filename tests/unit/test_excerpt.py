@@ -15,6 +15,7 @@ from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output import excerpt
 from bgjob.output.excerpt import Excerpt, Window
 from bgjob.output.log_reader import LogReader
+from bgjob.output.tail import LINE_BYTES, tail
 from tests.support.logs import STREAMS, PipedLog, joined
 
 NOTE = re.compile(
@@ -46,7 +47,7 @@ def log_of(
 
 
 def look(log: LogReader, stream: int, cursor: str | None, budget: int) -> Excerpt:
-    return excerpt.whole(log, stream, excerpt.window(cursor, log.end), budget, more_to_come=False)
+    return excerpt.whole(log, stream, excerpt.window(cursor, log.end), budget, is_running=False)
 
 
 def read_all(log: LogReader, stream: int, cursor: str | None, budget: int) -> str:
@@ -182,8 +183,23 @@ def test_a_part_that_was_left_out_is_shown_to_its_last_byte_while_the_job_runs(t
     with PipedLog(tmp_path / "log", 64 << 10, contents=contents) as log:
         log.print(STDOUT, 5001)
         log.take_all()
-        answer = excerpt.whole(log.reader(), STDOUT, Window(0, 1), 1024, more_to_come=True)
+        answer = excerpt.whole(log.reader(), STDOUT, Window(0, 1), 1024, is_running=True)
         assert answer.text == "\ufffd"
+
+
+@pytest.mark.parametrize(("is_running", "head_part"), [(True, 1 / 2), (False, 1 / 4)])
+def test_the_end_of_an_ended_job_is_worth_more_than_its_beginning(
+    tmp_path: Path, is_running: bool, head_part: float
+) -> None:
+    data = b"".join(b"line %5d\n" % number for number in range(5000))
+    with printed(tmp_path, data) as reader:
+        view = Window(0, reader.end)
+        both = excerpt.interleaved(reader, view, 12_000, is_running)
+        for text in (excerpt.whole(reader, STDOUT, view, 12_000, is_running).text, both.text):
+            head, _, rest = text.partition("[bgjob: ")
+            shown = len(head) + len(rest.partition("]\n")[2])
+            assert shown > 9000
+            assert abs(len(head) / shown - head_part) < 0.02
 
 
 # -- tail -----------------------------------------------------------------------------------------------
@@ -196,20 +212,87 @@ def test_a_tail_is_the_last_lines_of_its_stream(steps: list[tuple[int, int]], li
         for stream in STREAMS:
             printed = LINES[stream][: log.printed[stream]].decode()
             wanted = "".join(printed.splitlines(True)[-lines:])
-            assert excerpt.tail(log.reader(), stream, lines, 1 << 20).text == wanted
+            assert tail(log.reader(), stream, lines, 1 << 20).text == wanted
 
 
-def test_the_note_of_a_tail_and_its_number_say_the_same(tmp_path: Path) -> None:
-    contents = {STDOUT: b"x" * 300_000, STDERR: b""}
-    with PipedLog(tmp_path / "log", 1 << 20, contents=contents) as log:
-        for _ in range(15):
-            log.print(STDOUT, 20_000)
+@pytest.mark.parametrize(
+    ("data", "count", "lines"),
+    [
+        (b"", 3, ""),
+        (b"a\nb\nc\n", 2, "b\nc\n"),
+        (b"a\nb\nc", 2, "b\nc"),
+        (b"a\nb\nc\n", 3, "a\nb\nc\n"),
+        (b"a\nb\nc\n", 100, "a\nb\nc\n"),
+        (b"\n\n\n", 2, "\n\n"),
+        (b"\n", 1, "\n"),
+        (b"only", 1, "only"),
+    ],
+)
+def test_an_unfinished_last_line_counts_as_one(tmp_path: Path, data: bytes, count: int, lines: str) -> None:
+    with printed(tmp_path, data) as reader:
+        assert tail(reader, STDOUT, count, 10_000).text == lines
+
+
+@contextmanager
+def printed(directory: Path, data: bytes) -> Iterator[LogReader]:
+    with PipedLog(directory / "log", 8 << 20, contents={STDOUT: data, STDERR: b""}) as log:
+        for start in range(0, len(data), 20_000):
+            log.print(STDOUT, min(20_000, len(data) - start))
             log.take_all()
-        answer = excerpt.tail(log.reader(), STDOUT, 1, 10_000)
+        yield log.reader()
+
+
+def test_of_a_huge_line_a_tail_shows_the_two_ends_and_the_cursor_that_reads_the_rest(tmp_path: Path) -> None:
+    line = b"begin " + b"x" * 300_000 + b" end\n"
+    with printed(tmp_path, b"before\n" + line + b"after\n") as reader:
+        answer = tail(reader, STDOUT, 2, 30_000)
+        (note,) = NOTE.finditer(answer.text)
+        head, rest = answer.text[: note.start()], answer.text[note.end() :]
+        assert (head[:7], rest[-11:]) == ("begin x", " end\nafter\n")
+        assert len(head) + len(rest) <= LINE_BYTES + len("after\n")
+        assert int(note[1]) == answer.left_out_bytes == len(line) - len(head) - len(rest) + len("after\n")
+        assert read_all(reader, STDOUT, note[2], 10_000) == "x" * answer.left_out_bytes
+
+
+def test_huge_lines_leave_room_for_all_lines_of_a_tail(tmp_path: Path) -> None:
+    data = b"".join(b"%d %s\n" % (number, b"x" * 20_000) for number in range(30))
+    with printed(tmp_path, data) as reader:
+        answer = tail(reader, STDOUT, 10, 30_000)
+        numbers = [line.split()[0] for line in answer.text.splitlines() if line[0].isdigit()]
+        assert numbers == [str(number) for number in range(20, 30)]
+
+
+def test_lines_that_do_not_fit_into_a_tail_are_counted_in_its_note(tmp_path: Path) -> None:
+    data = b"".join(b"line %d\n" % number for number in range(1000))
+    with printed(tmp_path, data) as reader:
+        answer = tail(reader, STDOUT, 900, 1000)
         note = NOTE.match(answer.text)
         assert note is not None
-        assert int(note[1]) == answer.left_out_bytes == 300_000 - len(answer.text[note.end() :])
+        assert int(note[1]) == answer.left_out_bytes == len(data) - len(answer.text[note.end() :])
         assert note[2] == f"0-{answer.left_out_bytes}"
+
+
+def test_a_line_longer_than_a_tail_looks_back_is_shown_by_its_end(tmp_path: Path) -> None:
+    with printed(tmp_path, b"x" * 3_000_000 + b" end") as reader:
+        answer = tail(reader, STDOUT, 5, 30_000)
+        note = NOTE.match(answer.text)
+        assert note is not None
+        assert answer.text.endswith("x end")
+        assert int(note[1]) == answer.left_out_bytes == 3_000_004 - len(answer.text[note.end() :])
+
+
+@RELAXED
+@given(text=st.text("aé€😀\n", min_size=1, max_size=300), lines=st.integers(1, 5), budget=st.integers(1, 200))
+def test_no_character_of_a_tail_is_torn_and_its_numbers_add_up(text: str, lines: int, budget: int) -> None:
+    data = text.encode()
+    with tempfile.TemporaryDirectory() as scratch, printed(Path(scratch), data) as reader:
+        answer = tail(reader, STDOUT, lines, budget)
+        shown = NOTE.sub("", answer.text)
+        assert "\ufffd" not in answer.text
+        assert len(shown.encode()) <= max(budget, 8)
+        wanted = "".join(text.splitlines(True)[-lines:])
+        noted = sum(int(count) for count, _ in NOTE.findall(answer.text))
+        assert noted == answer.left_out_bytes >= len(wanted.encode()) - len(shown.encode()) - 1
 
 
 def test_a_tail_that_reaches_over_a_gap_says_so(tmp_path: Path) -> None:
@@ -218,7 +301,7 @@ def test_a_tail_that_reaches_over_a_gap_says_so(tmp_path: Path) -> None:
         for _ in range(10):
             log.print(STDOUT, 5000)
             log.take_all()
-        answer = excerpt.tail(log.reader(), STDOUT, 1000, 1 << 20)
+        answer = tail(log.reader(), STDOUT, 1000, 1 << 20)
         assert answer.dropped_bytes == log.printed[STDOUT] - log.reader().kept(STDOUT, 0, log.writer.end)
         assert f"{answer.dropped_bytes} bytes dropped here" in answer.text
 
@@ -228,7 +311,7 @@ def test_a_tail_that_stays_on_this_side_of_a_gap_does_not_mention_it(tmp_path: P
         for _ in range(10):
             log.print(STDOUT, 5000)
             log.take_all()
-        answer = excerpt.tail(log.reader(), STDOUT, 2, 1 << 20)
+        answer = tail(log.reader(), STDOUT, 2, 1 << 20)
         assert (answer.dropped_bytes, "bgjob" in answer.text) == (0, False)
 
 

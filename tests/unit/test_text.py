@@ -8,7 +8,6 @@ from bgjob.output.text import (
     Dropped,
     LeftOut,
     head_cut,
-    last_lines,
     render,
     stray_bytes,
     tail_cut,
@@ -105,25 +104,3 @@ def test_a_tail_begins_with_a_line_or_else_with_a_character(data: bytes, shown: 
 def test_a_cut_never_takes_more_than_half(data: bytes) -> None:
     assert head_cut(data) >= len(data) // 2 - 3
     assert tail_cut(data) <= max(len(data) // 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("data", "count", "lines"),
-    [
-        (b"", 3, b""),
-        (b"a\nb\nc\n", 2, b"b\nc\n"),
-        (b"a\nb\nc", 2, b"b\nc"),
-        (b"a\nb\nc\n", 3, b"a\nb\nc\n"),
-        (b"a\nb\nc\n", 100, b"a\nb\nc\n"),
-        (b"\n\n\n", 2, b"\n\n"),
-        (b"\n", 1, b"\n"),
-        (b"only", 1, b"only"),
-    ],
-)
-def test_an_unfinished_last_line_counts_as_one(data: bytes, count: int, lines: bytes) -> None:
-    assert last_lines(data, count) == lines
-
-
-@given(data=st.text("ab\n").map(str.encode), count=st.integers(1, 20))
-def test_the_last_lines_are_those_that_splitlines_sees(data: bytes, count: int) -> None:
-    assert last_lines(data, count) == b"".join(data.splitlines(True)[-count:])

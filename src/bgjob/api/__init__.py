@@ -15,7 +15,8 @@ The faces import this folder; it imports everything below but the shim.
     activity    what processes do: CPU, memory, ports
     idle        how long a job has run and been silent
     hints       what may help a caller, and the job does not say
-    output      what a job printed: all, the last lines, the screen, as it comes
+    output      what a job printed: all, the last lines, as it comes
+    screen      the screen of a job on a terminal
     search      lines that match, in one job or all
     wait        wait until conditions come true
     conditions  what a wait is for, and whether it has come true
@@ -41,7 +42,7 @@ from bgjob.api.find import find_job, find_typed, id_of
 from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.kill import kill_job
 from bgjob.api.news import News
-from bgjob.api.output import Shown, View, follow_output, job_output, tail_output
+from bgjob.api.output import FEW_TOKENS, Shown, View, follow_output, job_output, tail_output
 from bgjob.api.processes import processes_of
 from bgjob.api.queue import prioritize
 from bgjob.api.results import (
@@ -77,6 +78,7 @@ Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
 
 __all__ = [
+    "FEW_TOKENS",
     "Cancellation",
     "Chunk",
     "Conditions",

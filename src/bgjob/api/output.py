@@ -2,20 +2,23 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from bgjob.api.context import Context
-from bgjob.api.results import Chunk, Output, Picture
+from bgjob.api.results import Chunk, Output
+from bgjob.api.screen import has_full_screen, screen_of
 from bgjob.api.snapshot import Snapshot
-from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
-from bgjob.output import cleaner, excerpt
+from bgjob.output import excerpt
+from bgjob.output.excerpt import Excerpt
+from bgjob.output.fitted import fitted
 from bgjob.output.log_reader import LogReader
+from bgjob.output.tail import tail
 
 View = Literal["apart", "interleaved", "screen"]
 STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
@@ -25,6 +28,10 @@ FOLLOW_PATIENCE_S = 3600.0
 NO_SHIM_S = 0.02
 """How long to sleep before the next look at a job without a shim: queued, starting, or just over."""
 BYTES_PER_TOKEN = 4
+FEW_TOKENS = 2000
+"""Of each stream, where the answer is about more than output: execute, wait, interact."""
+STREAMS_OF_A_SCREEN = 2
+"""A screen stands for both streams, and may be as large as both."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,16 @@ class Shown:
     max_bytes: int | None = None
     """Of each stream; never more than the setting."""
     raw: bool = False
-    view: View = "apart"
+    view: View | None = "apart"
+    """None: the screen of a full-screen program, else apart."""
 
     @classmethod
-    def within(cls, max_tokens: int | None, raw: bool = False, view: View = "apart") -> "Shown":
+    def within(cls, max_tokens: int | None, raw: bool = False, view: View | None = "apart") -> "Shown":
         return cls(None if max_tokens is None else max_tokens * BYTES_PER_TOKEN, raw, view)
+
+    def shared_by(self, jobs: int) -> "Shown":
+        """What one of several jobs may show in one answer."""
+        return self if self.max_bytes is None else replace(self, max_bytes=self.max_bytes // jobs)
 
     def budget_bytes(self, context: Context) -> int:
         most = context.settings.max_response_bytes
@@ -55,9 +67,9 @@ def job_output(context: Context, job_id: str, since: str | None = None, shown: S
 
 def output_of(context: Context, snapshot: Snapshot, since: str | None, shown: Shown | None) -> Output:
     shown = shown or Shown()
-    if shown.view == "screen":
-        return _screen(context, snapshot)
     is_running, budget = isinstance(snapshot.job.state, Running), shown.budget_bytes(context)
+    if _is_screen(context, snapshot, shown):
+        return screen_of(context, snapshot, STREAMS_OF_A_SCREEN * budget)
     return snapshot.read(lambda log: _window(log, since, is_running, shown, budget))
 
 
@@ -69,29 +81,36 @@ def tail_output(
 
 
 def tail_of(context: Context, snapshot: Snapshot, lines: int, shown: Shown, since: str | None) -> Output:
-    if shown.view == "screen":
-        return _screen(context, snapshot)
     budget = shown.budget_bytes(context)
+    if _is_screen(context, snapshot, shown):
+        return screen_of(context, snapshot, STREAMS_OF_A_SCREEN * budget)
     return snapshot.read(lambda log: _last(log, lines, shown, excerpt.window(since, log.end).start, budget))
+
+
+def _is_screen(context: Context, snapshot: Snapshot, shown: Shown) -> bool:
+    is_open = shown.view is None and not shown.raw
+    return shown.view == "screen" or (is_open and has_full_screen(context, snapshot))
 
 
 def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, budget: int) -> Output:
     view = excerpt.window(since, log.end)
     if shown.view == "interleaved":
-        return _cleaned(_together(excerpt.interleaved(log, view, budget), view.end), shown)
-    more = is_running and view.end == log.end
-    stdout, stderr = (excerpt.whole(log, stream, view, budget, more) for stream in (STDOUT, STDERR))
-    return _cleaned(_apart(stdout, stderr, view.end), shown)
+        both = fitted(lambda room: excerpt.interleaved(log, view, room, is_running), budget, shown.raw)
+        return _together(both, view.end)
+    return _apart(
+        lambda stream, room: excerpt.whole(log, stream, view, room, is_running), view.end, budget, shown.raw
+    )
 
 
 def _last(log: LogReader, lines: int, shown: Shown, floor: int, budget: int) -> Output:
     if shown.view == "interleaved":
-        return _cleaned(_together(excerpt.interleaved_tail(log, lines, budget, floor), log.end), shown)
-    stdout, stderr = (excerpt.tail(log, stream, lines, budget, floor) for stream in (STDOUT, STDERR))
-    return _cleaned(_apart(stdout, stderr, log.end), shown)
+        both = fitted(lambda room: excerpt.interleaved_tail(log, lines, room, floor), budget, shown.raw)
+        return _together(both, log.end)
+    return _apart(lambda stream, room: tail(log, stream, lines, room, floor), log.end, budget, shown.raw)
 
 
-def _apart(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Output:
+def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: int, raw: bool) -> Output:
+    stdout, stderr = (fitted(partial(read, stream), budget, raw) for stream in (STDOUT, STDERR))
     return Output(
         stdout.text,
         stderr.text,
@@ -103,39 +122,8 @@ def _apart(stdout: excerpt.Excerpt, stderr: excerpt.Excerpt, cursor: int) -> Out
     )
 
 
-def _together(both: excerpt.Excerpt, cursor: int) -> Output:
+def _together(both: Excerpt, cursor: int) -> Output:
     return Output("", "", str(cursor), both.left_out_bytes, 0, both.dropped_bytes, 0, interleaved=both.text)
-
-
-def _cleaned(output: Output, shown: Shown) -> Output:
-    if shown.raw:
-        return output
-    return replace(
-        output,
-        stdout=cleaner.clean(output.stdout),
-        stderr=cleaner.clean(output.stderr),
-        interleaved=None if output.interleaved is None else cleaner.clean(output.interleaved),
-    )
-
-
-def _screen(context: Context, snapshot: Snapshot) -> Output:
-    """The job's terminal as a person would see it now; its cost does not depend on the length of the log."""
-    job = snapshot.job
-    if not job.spec.pty:
-        raise InvalidArgument(
-            f"Job {job.id} has no terminal, so it has no screen. Start it with pty=true for one."
-        )
-    return snapshot.read(lambda log: _drawn(log, context.store.terminal_sizes(job)))
-
-
-def _drawn(log: LogReader, sizes: list[tuple[int, int, int]]) -> Output:
-    from bgjob.terminal import screen  # pyte takes its time to import
-
-    start = max(0, log.end - screen.WINDOW_BYTES)
-    window = b"".join(piece.data for piece in log.forward(STDOUT, start, log.end))
-    drawn = screen.end_of_log(window, start, sizes)
-    picture = Picture("\n".join(drawn.lines), drawn.cursor_row, drawn.cursor_column, drawn.title or None)
-    return Output("", "", str(log.end), picture=picture)
 
 
 # -- all of it, as it comes -------------------------------------------------------------------------

@@ -21,6 +21,8 @@ class Picture:
     cursor_row: int
     cursor_column: int
     title: str | None
+    highlight: list[str]
+    """The texts that stand out, such as the selected line of a menu."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Output:
     interleaved: str | None = None
     """Both streams in one order, each line with its time; stdout and stderr are empty then."""
     picture: Picture | None = None
-    """The screen, where it was asked for; stdout and stderr are empty then."""
+    """The screen, where it was asked for or tells more; stdout and stderr are empty then."""
 
 
 @dataclass(frozen=True)

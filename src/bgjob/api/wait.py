@@ -122,6 +122,7 @@ def wait_for_conditions(
     with Wait(jobs, conditions, mode) as wait:
         was_up = wait.run(min(timeout_s, most_s), cancellation, tell)
     cut_to_s = most_s if was_up and timeout_s > most_s else None
+    shown = shown and shown.shared_by(len(jobs))
     return [_waited(context, each, cursors.get(each.job.id), shown, cut_to_s) for each in jobs]
 
 

@@ -264,7 +264,7 @@ SETTINGS = (
     Setting(
         "MCP_BG_MAX_RESPONSE",
         "max_response_bytes",
-        "100KB",
+        "32KB",
         size(KIB, 100 * MIB),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 100MB",
         "how much of each stream one answer may hold",

@@ -34,6 +34,7 @@ def printed_fields(output: Output) -> dict[str, Any]:
     if picture := output.picture:
         fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
         fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
+        fields |= {"highlight": picture.highlight or None}
     return fields
 
 

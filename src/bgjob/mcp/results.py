@@ -58,6 +58,7 @@ from bgjob.system.processes import signal_name
 Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
+Texts = Annotated[list[str] | None, Rare]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
 
 
@@ -74,6 +75,7 @@ class Printed:
     screen: Text = None
     cursor_row: Count = None
     cursor_column: Count = None
+    highlight: Texts = None
     title: Text = None
 
     @classmethod
@@ -102,6 +104,11 @@ class Started:
     stdout_dropped_bytes: Count = None
     stderr_dropped_bytes: Count = None
     interleaved: Interleaved = None
+    screen: Text = None
+    cursor_row: Count = None
+    cursor_column: Count = None
+    highlight: Texts = None
+    title: Text = None
     hint: Text = None
     met: bool | None = None
     condition: str | None = None

@@ -6,7 +6,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from bgjob.api import IfRunning, Jobs, Mode, Shown, Typed, View
+from bgjob.api import FEW_TOKENS, IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.registry import Caller, Registry
@@ -24,8 +24,10 @@ ENDS = ToolAnnotations(
 JobId = Annotated[str, Field(description="UUID from execute_command or list_jobs")]
 Since = Annotated[str | None, Field(description="an earlier answer's cursor: only what is new")]
 MaxTokens = Annotated[int | None, Field(ge=50, description="per stream")]
+FewTokens = Annotated[int, Field(ge=50, description="per stream")]
 Raw = Annotated[bool, Field(description="with colours, progress, repeats")]
 Seen = Annotated[View, Field(description="interleaved has times; screen is a pty's")]
+Look = Annotated[View | None, Field(description="default: screen of a full-screen pty program, else apart")]
 Stream = Annotated[Literal["stdout", "stderr"] | None, Field(description="default: both")]
 
 OPTIONS = (
@@ -64,7 +66,7 @@ def execute_command(
     shell: Annotated[str | None, Field(description="sh (default), bash, dash, zsh, ksh")] = None,
     wait_s: Annotated[float, Field(ge=0, description="Longest wait for its end")] = 0,
     until: Annotated[UntilArgument | None, Field(description="wait for this instead")] = None,
-    max_tokens: MaxTokens = None,
+    max_tokens: FewTokens = FEW_TOKENS,
     if_running: Annotated[IfRunning, Field(description="what if a job of this name runs")] = "new",
     pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
     rows: int = 24,
@@ -101,7 +103,7 @@ def execute_command(
             if_running=if_running,
             wait_s=wait_s,
             until=until,
-            shown=Shown.within(max_tokens),
+            shown=Shown.within(max_tokens, view=None),
             cancellation=caller.cancellation,
             tell=caller.tell(wait_s),
         )
@@ -123,7 +125,7 @@ def wait_for_job(
     mode: Annotated[Mode, Field(description="first job, or every one")] = "any",
     since: Annotated[str | dict[str, str] | None, Field(description="cursor, or {job_id: cursor}")] = None,
     timeout_s: Annotated[float, Field(ge=0, description="Longest wait")] = 45,
-    max_tokens: MaxTokens = None,
+    max_tokens: FewTokens = FEW_TOKENS,
     raw: Raw = False,
 ) -> Waits:
     """Wait until a job ends or one of the given conditions comes true, and return what it printed since the
@@ -144,7 +146,7 @@ def wait_for_job(
             mode=mode,
             since=since,
             timeout_s=timeout_s,
-            shown=Shown.within(max_tokens, raw),
+            shown=Shown.within(max_tokens, raw, view=None),
             cancellation=caller.cancellation,
             tell=caller.tell(timeout_s),
         ),
@@ -191,7 +193,7 @@ def tail_job_output(
     since: Since = None,
     max_tokens: MaxTokens = None,
     raw: Raw = False,
-    view: Seen = "apart",
+    view: Look = None,
 ) -> Printed:
     """Read the last lines of a job's stdout and stderr: progress, a prompt, the error at the end. Cheap on
     any log, while the job runs or after; an unfinished last line counts. Never waits, consumes nothing. Use
@@ -287,9 +289,9 @@ def interact_with_job(
     close_stdin: Annotated[bool, Field(description="Then send EOF; input may be ''")] = False,
     rows: Annotated[int | None, Field(description="resize the pty")] = None,
     cols: int | None = None,
-    max_tokens: MaxTokens = None,
+    max_tokens: FewTokens = FEW_TOKENS,
     raw: Raw = False,
-    view: Seen = "apart",
+    view: Look = None,
 ) -> Reply:
     """Type into a running job's stdin or terminal and return what it prints right after: for prompts, REPLs,
     editors. Cannot be taken back. Returns once the job has answered, at latest after wait_s; read a later

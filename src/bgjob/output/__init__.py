@@ -8,7 +8,10 @@ The verbs (api), the watcher and the command line import it.
     log_lines     a log as whole lines, forward or backward
     log_search    finds lines in a log
     log_watch     matches a log against the patterns of watches, as it grows
-    excerpt       what an answer shows of a log: all, head and tail, or the last lines
+    excerpt       what an answer shows of a log: all, or head and tail
+    tail          the last lines of a stream
+    pieces        pieces of a stream: cut, joined, merged with notes
+    fitted        an excerpt as an answer has it: cleaned, within its budget
     text          from bytes to text, and notes about the rest
     cleaner       output without escape sequences and hidden characters
     tty_text      text for a person's terminal

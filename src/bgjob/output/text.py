@@ -72,16 +72,6 @@ def tail_cut(data: bytes) -> int:
     return line or stray_bytes(data)
 
 
-def last_lines(data: bytes, count: int) -> bytes:
-    """An unfinished last line counts as one."""
-    at = len(data) - (1 if data.endswith(b"\n") else 0)
-    for _ in range(count):
-        at = data.rfind(b"\n", 0, at)
-        if at < 0:
-            return data
-    return data[at + 1 :]
-
-
 def unfinished_line(data: bytes) -> str | None:
     """The text after the last newline, as a person at a terminal would read it; None if there is none."""
     return plain_line(data[data.rfind(b"\n") + 1 :]).strip() or None

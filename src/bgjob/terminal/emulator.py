@@ -161,7 +161,9 @@ class Terminal:
 
     def _csi(self, body: str) -> None:
         if body[-1] == "m":
-            return  # colours
+            if body[0] not in "<=>?":
+                self._page.paint(body[:-1])
+            return
         kind, numbers = _parsed(body)
         if kind in _MOVES:
             _MOVES[kind](self._page, numbers[0] or 1)

@@ -2,16 +2,18 @@
 
 pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte has no alternate screen,
 no scrolling by CSI S and T, no repeats and no line drawing, and it draws some input in quadratic time.
-Colours are not kept.
+Of colours only what makes text stand out is kept, see style.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from bgjob.terminal import cells
 from bgjob.terminal.size import drawable
+from bgjob.terminal.style import PLAIN, Style, highlights, styled
 
 # In code points: a letter and its accents.
 LONGEST_CELL = 8
@@ -32,6 +34,8 @@ class Screen:
     application_cursor: bool
     """The program has switched the arrow keys to application mode, see keys."""
     hidden_cursor: bool
+    highlight: list[str]
+    """The texts that stand out, as the selected line of a menu does; the first few."""
     exact: bool = True
     """False: what was drawn before the replay began, and not since, is missing."""
 
@@ -45,6 +49,7 @@ class SavedCursor:
     origin: bool = False
     drawing: tuple[bool, bool] = (False, False)
     shift: bool = False
+    style: Style = PLAIN
 
 
 class Page:
@@ -60,7 +65,8 @@ class Page:
         self._other_page: Any = pyte.Screen(columns, rows).buffer
         self._width: Callable[[str], int] = wcwidth
         self._line_drawing: str = VT100_MAP
-        self._cells = cells.Cells(Char)
+        self._char = Char
+        self._cells_by_style: dict[Style, cells.Cells] = {}
         self._is_alternate = False
         # Whether G0 and G1 draw lines, and whether G1 is in use.
         self._drawing, self._shift = [False, False], False
@@ -92,13 +98,29 @@ class Page:
             is_alternate=self._is_alternate,
             application_cursor=_APPLICATION_CURSOR in grid.mode,
             hidden_cursor=_VISIBLE not in grid.mode,
+            highlight=highlights(
+                [grid.buffer[y] for y in range(grid.lines) if y in grid.buffer], self._text_of_cells
+            ),
         )
 
     def _text(self, y: int) -> str:
         page = self._grid.buffer
         return cells.text_of(page[y], self._grid.columns, self._width) if y in page else ""
 
+    def _text_of_cells(self, line: cells.Line) -> str:
+        return cells.text_of(line, len(line), self._width)
+
     # Drawing
+
+    def paint(self, sgr: str) -> None:
+        self._set_style(styled(self._style, sgr))
+
+    def _set_style(self, style: Style) -> None:
+        self._style = style
+        if style not in self._cells_by_style:
+            make = partial(self._char, bg=style.background, reverse=style.reverse)
+            self._cells_by_style[style] = cells.Cells(make)
+        self._cells = self._cells_by_style[style]
 
     def draw(self, text: str) -> None:
         if self._drawing[self._shift]:
@@ -245,7 +267,7 @@ class Page:
         cursor = self._grid.cursor
         origin = _ORIGIN in self._grid.mode
         self._saved = SavedCursor(
-            cursor.x, cursor.y, origin, (self._drawing[0], self._drawing[1]), self._shift
+            cursor.x, cursor.y, origin, (self._drawing[0], self._drawing[1]), self._shift, self._style
         )
 
     def restore_cursor(self, _numbers: Sequence[int] = ()) -> None:
@@ -253,6 +275,7 @@ class Page:
         (grid.mode.add if saved.origin else grid.mode.discard)(_ORIGIN)
         self._put_cursor(saved.x, saved.y)
         self._drawing, self._shift = list(saved.drawing), saved.shift
+        self._set_style(saved.style)
 
     def _put_cursor(self, x: int, y: int) -> None:
         grid = self._grid
@@ -398,3 +421,4 @@ class Page:
         self._grid.mode = {_WRAP, _VISIBLE}
         self._drawing, self._shift = [False, False], False
         self._saved = SavedCursor()
+        self._set_style(PLAIN)

@@ -9,12 +9,14 @@ Only the end of the log is replayed, however much a job has printed:
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bgjob.terminal.emulator import Size, Terminal
 from bgjob.terminal.page import Screen
 from bgjob.terminal.size import drawable
+from bgjob.terminal.style import PLAIN, styled
 
 # Output of vim, less, top or a log is replayed in 150 ms.
 REPLAY_BYTES = 192 * 1024
@@ -94,6 +96,8 @@ _MODE_EVENT = re.compile(
     rb"|(?P<charset>[()][0-9A-Z])"
     rb"|\](?P<title>[02];[^\x00-\x1f\x7f]{0,1024})(?:\x07|\x1b\\))"
 )
+_SGR_EVENT = re.compile(rb"\x1b(?:c|\[!p|\[(?P<sgr>[0-9;:]*+)m)")
+STYLE_EVENTS = 256
 _KEPT_MODES = frozenset([b"4", b"20", b"?1", b"?6", b"?7", b"?25"])
 _PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
 
@@ -139,7 +143,16 @@ def modes_in(data: bytes, resizes: Sequence[int] = (), before: bytes = b"") -> b
         elif kind != "margins" or event.end() > resized:
             kept[body[:1] if kind == "charset" else str(kind).encode()] = event[0]
     page = kept.pop(b"page", b"")
-    return page + b"".join(kept.values())
+    return page + b"".join(kept.values()) + _style_in(before + data)
+
+
+def _style_in(data: bytes) -> bytes:
+    """The style that these bytes leave set. A style is short-lived: of many, the last few tell it."""
+    resets = [data.rfind(each) for each in (b"\x1b[m", b"\x1b[0m", b"\x1bc", b"\x1b[!p")]
+    style = PLAIN
+    for event in deque(_SGR_EVENT.finditer(data, max(0, *resets)), STYLE_EVENTS):
+        style = PLAIN if event["sgr"] is None else styled(style, event["sgr"].decode())
+    return style.sequence.encode()
 
 
 def _single_modes(body: bytes) -> Iterable[tuple[bytes, bytes]]:
