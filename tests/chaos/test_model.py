@@ -174,7 +174,8 @@ class LifeOfJobs(World):
             life.waits = True
             ask = self.server(whom).call
             wait_until(
-                lambda: ask("get_job_status", job_id=life.id).get("waits_for_input") is not False, "it is seen to wait"
+                lambda: ask("get_job_status", job_id=life.id).get("waits_for_input") is not False,
+                "it is seen to wait",
             )
 
     @rule(which=WHICH, whom=WHICH, close=st.sampled_from([False, False, True]))
