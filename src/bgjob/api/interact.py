@@ -152,7 +152,7 @@ def _send(
     """What was taken of it, and where the log ended before."""
     told: dict[str, Any] = {"accepted": 0, "unread": None}
     if resize or not sent.is_for_stdin:
-        told["at"] = shim.ask(SHIM_PATIENCE_S, op="waits")["end"]
+        told["at"] = _log_end(shim)
     if resize:
         _resize(context, shim, job, *resize)
     if sent.is_for_stdin:
@@ -161,6 +161,12 @@ def _send(
     if sent.is_interrupt:
         shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True)
     return told
+
+
+def _log_end(shim: ShimConnection) -> int:
+    """With what the job has printed until now; a shim of 0.1 tells only how far it had read."""
+    settled_end: int | None = shim.ask(SHIM_PATIENCE_S, op="waits").get("end")
+    return shim.ask(SHIM_PATIENCE_S, op="status")["end"] if settled_end is None else settled_end
 
 
 def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, cols: int | None) -> None:

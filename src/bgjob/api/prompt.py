@@ -16,8 +16,8 @@ from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import unfinished_line
-from bgjob.system import stdin_wait
-from bgjob.system.prompt import QUIET_S
+from bgjob.system import prompt, stdin_wait
+from bgjob.system.stdin_wait import Wait
 
 SHIM_PATIENCE_S = 2.0
 
@@ -26,8 +26,11 @@ def waits_for_input(
     context: Context, job: Job, pids: Sequence[int] | None = None, deadline: float | None = None
 ) -> InputWord | None:
     """As far as the kernel lets us look; else the shim is asked, which is an ancestor of the job."""
-    word = _own_look(context, job, pids)
-    return _ask_shim(context, job.id, deadline).get("waits", word) if word == "unknown" else word
+    wait = _own_look(context, job, pids)
+    if wait is None or wait.answer != "unknown":
+        return wait.answer if wait else None
+    word: InputWord = _ask_shim(context, job.id, deadline).get("waits", "unknown")
+    return word
 
 
 def sits_at_prompt(
@@ -41,29 +44,29 @@ def sits_at_prompt(
     """Whether its next step is the user's, by the rule of system/prompt.py; None: the kernel does not tell.
 
     True: what it asked is in its log by now. With `is_quiet`, only if it has asked for so long that it is not
-    on its way to the end of a line. The shim of an older version knows no rule: then a prompt is a last line
-    that is unfinished.
+    on its way to the end of a line.
     """
-    word = _own_look(context, job, pids)
-    if word is None or word == "no":
-        return None if word is None else False
+    pids = processes_of(context, job) if pids is None else pids
+    wait = _own_look(context, job, pids)
+    if wait is None or wait.answer == "no":
+        return None if wait is None else False
     told = _ask_shim(context, job.id, deadline)
-    word = told.get("waits", word)
+    word = told.get("waits", wait.answer)
     if word != "yes":
         return None if word == "unknown" else False
     if "prompt" not in told:
-        return _asks_in_log(context, job, is_quiet)
+        return _sits_by_log(context, job, pids, wait if wait.pid else Wait(word), is_quiet)
     return bool(told["prompt"] and (told["quiet"] or not is_quiet))
 
 
-def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> InputWord | None:
+def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> Wait | None:
     """None: the job does not run."""
     if not isinstance(job.state, Running) or job.run is None:
         return None
     if job.spec.stdin == "null":
-        return "no"
+        return Wait("no")
     pids = processes_of(context, job) if pids is None else pids
-    return stdin_wait.waits_for_input(pids, stdin_wait.input_of(job.run.pid)).answer
+    return stdin_wait.waits_for_input(pids, stdin_wait.input_of(job.run.pid))
 
 
 def _ask_shim(context: Context, job_id: str, deadline: float | None) -> Mapping[str, Any]:
@@ -78,13 +81,18 @@ def _ask_shim(context: Context, job_id: str, deadline: float | None) -> Mapping[
     return {}
 
 
-def _asks_in_log(context: Context, job: Job, is_quiet: bool) -> bool:
-    snapshot = Snapshot(context, job.id)
+def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is_quiet: bool) -> bool:
+    """The same rule without the shim, which does not answer or is of an older version."""
+
+    def sits(log: LogReader) -> bool:
+        ends = (last_words(log, stream, PROMPT_BYTES) for stream in (STDOUT, STDERR))
+        is_settled = not is_quiet or idle_s(job, log.written_at) >= prompt.quiet_s(wait)
+        return is_settled and any(prompt.sits_at_prompt(wait, pids, printed, None) for printed in ends)
+
     try:
-        prompt, written_at = snapshot.read(lambda log: (prompt_in(log), log.written_at))
+        return Snapshot(context, job.id).read(sits)
     except StoreUnusable:
         return False
-    return prompt is not None and (not is_quiet or idle_s(job, written_at) >= QUIET_S)
 
 
 def prompt_in(log: LogReader) -> str | None:

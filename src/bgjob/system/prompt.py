@@ -39,10 +39,12 @@ TCP_LISTEN = b"0A"
 
 def sits_at_prompt(wait: Wait, tree: Sequence[int], printed: bytes, terminal: int | None) -> bool:
     """`tree`: the job's processes. `printed`: the end of its output. `terminal`: either end of it."""
-    if wait.answer != "yes" or wait.pid is None:
+    if wait.answer != "yes":
         return False
     if is_unfinished(printed):
         return True
+    if wait.pid is None:
+        return False
     if terminal is not None and _is_raw(terminal) and not has_connection(wait.pid):
         return True
     return wait.how == "reading" and runs_alone(wait.pid, tree) and not any(map(_listens, tree))
