@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
-from bgjob.api.processes import sits_at_prompt, waits_for_input
+from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.system import prompt
 from tests.support.requires import needs
 from tests.support.waiting import wait_until
