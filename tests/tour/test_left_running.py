@@ -74,7 +74,9 @@ def test_what_ends_with_the_job_was_not_left(jobs: Jobs, gate: Gate, monkeypatch
     monkeypatch.setattr(processes, "ENDING_S", 30)
     job_id = jobs.execute(f"({gate.pause}) & exit 0").id
     gate.wait_until_reached()
-    threading.Timer(0.2, gate.open).start()
+    opening = threading.Timer(0.2, gate.open)
+    opening.daemon = True  # if the job is not there any more, nobody lets it go
+    opening.start()
     (waited,) = jobs.wait_for([job_id], timeout_s=30)
     assert (waited.status.left_running, waited.status.hint) == (0, None)
 
