@@ -157,7 +157,7 @@ def test_no_answer_about_a_job_hides_anything(read: Reader, tmp_path: Path, pty:
         "wait_for_job.jobs.prompt",
         "get_job_output.interleaved",
         "tail_job_output.stdout",
-        "search_job_output.matches.before",
+        "search_job_output.jobs.matches.before",
         *(["get_job_output.screen", "get_job_output.title"] if pty else ["execute_command.stderr"]),
     } <= read.fields
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -18,13 +18,16 @@ from mcp_types import CallToolResult
 
 from bgjob.api import JobEvent, Jobs, News
 from bgjob.cli import _event_row
+from bgjob.home import event_log
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.server import annotate_with
 from bgjob.mcp.tools import TOOLS
 from tests.support.gate import Gate
-from tests.support.server import Server, StartServer
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.telling import listens
 from tests.support.waiting import wait_until
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
 MAX_QUIET_S = 50e-6
 Ended = Callable[[str], None]
@@ -38,14 +41,6 @@ def ended(jobs: Jobs) -> Ended:
         assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30).events
 
     return wait
-
-
-def listens(pid: int) -> bool:
-    """Whether it waits for a directory to change."""
-    descriptors = Path(f"/proc/{pid}/fd").iterdir()
-    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-        return any("inotify" in str(each.readlink()) for each in descriptors)
-    return True
 
 
 class TestNews:
@@ -249,19 +244,29 @@ class TestTheTool:
         assert time.monotonic() - began < 20
         assert server.call("list_jobs")["jobs"] == []
 
-    def test_kinds_may_be_asked_for_though_they_are_not_listed(self, server: Server) -> None:
+    def test_kinds_may_be_asked_for_and_the_schema_has_them_all(self, server: Server) -> None:
         job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
-        found = server.call("job_events", job_ids=[job_id], kinds=["ended"], timeout_s=20)["events"]
-        assert [event["kind"] for event in found] == ["ended"]
+        found = server.call("job_events", since="0.0", job_ids=[job_id], kinds=["ended"], timeout_s=20)
+        assert [event["kind"] for event in found["events"]] == ["ended"]
+        listed = TOOLS.entries["job_events"].tool.input_schema["properties"]["kinds"]["items"]["enum"]
+        documented = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.MULTILINE)
+        assert sorted(listed) == sorted(re.findall(r"`(\w+)`", " ".join(documented)))
+        with pytest.raises(ToolError, match="give a list, each item one of started, matched, "):
+            server.call("job_events", kinds=["finished"])
+
+    def test_the_schema_says_what_an_event_has(self) -> None:
+        answer = (TOOLS.entries["job_events"].tool.output_schema or {})["properties"]
+        assert answer["events"]["items"]["required"] == ["time", "kind", "job_id"]
+        assert {"name", "command", "exit_code"} < answer["events"]["items"]["properties"].keys()
+        assert "gone_bytes" in answer
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:
-        from bgjob.home import event_log
         from bgjob.mcp.results import Told
 
         job = jobs.execute("cat", name="n")
         event_log.append(jobs.events_directory, "something_new", job.id, colour="blue", depth=3)
         told = Told.of(jobs.events("0.0", kinds=["something_new"]))
-        (event,) = told.events
+        (event,) = cast("list[dict[str, Any]]", told.events)
         assert (event["kind"], event["colour"], event["depth"], event["name"]) == (
             "something_new",
             "blue",
@@ -324,7 +329,7 @@ class TestTheCommandLine:
 
     def test_nothing_of_an_event_reaches_the_terminal_as_more_than_text(self) -> None:
         event = JobEvent(
-            0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", {"\x1bc": "a\x1b[31mb", "w": 1}
+            0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", None, {"\x1bc": "a\x1b[31mb", "w": 1}
         )
         assert _event_row(event).isprintable()
 

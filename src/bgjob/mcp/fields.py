@@ -1,10 +1,25 @@
 """How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from bgjob.api import JobEvent, JobStatus, Output
-from bgjob.core.job import Ended, Job, PastRun, PastRuns, Queued, Running, State, signal_number
+from bgjob.core.job import (
+    CauseWord,
+    Ended,
+    Job,
+    PastRun,
+    PastRuns,
+    Queued,
+    Running,
+    State,
+    cause_word,
+    signal_number,
+    status_word,
+)
 from bgjob.system.processes import signal_name
 
 RUNS_SHOWN = 10
@@ -19,10 +34,27 @@ def printed_fields(output: Output) -> dict[str, Any]:
     return fields
 
 
-def event_fields(event: JobEvent) -> dict[str, Any]:
-    name = {"name": event.name} if event.name else {}
-    head = {"time": timestamp(event.at), "job_id": event.job_id, **name, "kind": event.kind}
-    return head | event.details
+class ToldEvent(TypedDict):
+    """Beside these an event has the details of its kind."""
+
+    time: str
+    kind: str
+    job_id: str
+    name: NotRequired[str]
+    command: NotRequired[Annotated[str, Field(description="if there is no name")]]
+    cause: NotRequired[str]
+    exit_code: NotRequired[int]
+    line: NotRequired[str]
+    prompt: NotRequired[str]
+
+
+def event_fields(event: JobEvent) -> ToldEvent:
+    told = ToldEvent(time=timestamp(event.at), kind=event.kind, job_id=event.job_id)
+    if event.name:
+        told["name"] = event.name
+    elif event.command:
+        told["command"] = event.command
+    return cast("ToldEvent", told | event.details)
 
 
 def started(job: Job) -> str:
@@ -61,11 +93,17 @@ def _run(run: PastRun) -> dict[str, Any]:
     }
 
 
+def finer_cause(state: State) -> CauseWord | None:
+    """None: the status and the exit code say as much."""
+    cause = cause_word(state)
+    return None if cause in ("exited", status_word(state)) else cause
+
+
 def signal_of(state: State) -> str | None:
     number = signal_number(state)
     return None if number is None else signal_name(number)
 
 
-def shortened(command: str, limit: int | None) -> str:
-    left_out = 0 if limit is None else len(command) - limit
+def shortened(command: str, limit: int) -> str:
+    left_out = len(command) - limit
     return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command

@@ -12,6 +12,7 @@ from bgjob.api import (
     EventPage,
     Executed,
     Found,
+    FoundInJob,
     Interaction,
     JobStatus,
     Kill,
@@ -23,6 +24,7 @@ from bgjob.api import (
     Waited,
 )
 from bgjob.api.results import InputWord
+from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import (
     CauseWord,
     Ended,
@@ -37,8 +39,10 @@ from bgjob.core.job import (
     status_word,
 )
 from bgjob.mcp.fields import (
+    ToldEvent,
     duration_s_of,
     event_fields,
+    finer_cause,
     phase_of,
     printed_fields,
     runs_of,
@@ -56,6 +60,8 @@ Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
 Phase = Annotated[Literal["queued", "restarting"] | None, Rare]
+# Of a command that is shown whole: a command may have any size, an answer may not.
+COMMAND_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +129,7 @@ class Started:
 class Status:
     status: StatusWord
     started: str
+    command: str
     cwd: str
     output_bytes: int
     descendants: Annotated[int, Field(description="its processes alive now")]
@@ -155,6 +162,7 @@ class Status:
         return cls(
             status=status_word(state),
             started=started(job),
+            command=shortened(job.spec.command, COMMAND_CHARACTERS),
             cwd=job.spec.cwd,
             output_bytes=status.output_bytes,
             descendants=status.descendants,
@@ -216,11 +224,11 @@ class Listed:
         return cls(
             job_id=job.id,
             status=status_word(job.state),
-            command=shortened(job.spec.command, page.command_characters),
+            command=shortened(job.spec.command, LISTED_COMMAND_CHARACTERS),
             started=started(job),
             name=job.spec.name,
             exit_code=exit_code(job.state),
-            cause=cause_word(job.state),
+            cause=finer_cause(job.state),
             waits_for_input=job.id in page.asking or None,
             phase=phase_of(job.state),
             position=place.position if place else None,
@@ -282,50 +290,60 @@ class Waits:
 
 @dataclass(frozen=True)
 class FoundLine:
-    job_id: str
-    stream: str
-    time: str
     line: str
-    cursor: str
-    before: Annotated[list[str] | None, Rare] = None
-    after: Annotated[list[str] | None, Rare] = None
+    cursor: Annotated[str, Field(description="as since: the whole line")]
+    stream: Literal["stderr"] | None = None
+    time: str | None = None
+    before: Annotated[list[str] | None, Field(description="context_lines")] = None
+    after: list[str] | None = None
 
     @classmethod
     def of(cls, match: Match) -> "FoundLine":
-        when = timestamp(match.at)
         return cls(
-            match.job.id,
-            match.stream,
-            when,
             match.line,
             match.cursor,
+            "stderr" if match.stream == "stderr" else None,
+            None if match.at is None else timestamp(match.at),
             match.before or None,
             match.after or None,
         )
 
 
-@dataclass(frozen=True)
-class FoundLines:
+@dataclass(frozen=True, kw_only=True)
+class FoundIn:
+    job_id: str
+    name: str | None = None
     matches: list[FoundLine]
-    count: int
-    complete: Annotated[bool, Field(description="false: out of time")]
-    searched_jobs: Count = None
+
+    @classmethod
+    def of(cls, found: FoundInJob) -> "FoundIn":
+        job, lines = found.job, list(map(FoundLine.of, found.matches))
+        return cls(job_id=job.id, name=job.spec.name, matches=lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundLines:
+    count: Annotated[int, Field(description="all matching lines, shown or not")]
+    shown: Count = None
+    complete: Annotated[
+        bool, Field(description="false: 30 s were up, or a log is unreadable; narrow job_ids")
+    ]
+    jobs: list[FoundIn]
 
     @classmethod
     def of(cls, found: Found) -> "FoundLines":
-        return cls(list(map(FoundLine.of, found.matches)), found.count, found.complete, found.searched_jobs)
+        jobs = list(map(FoundIn.of, found.jobs))
+        return cls(count=found.count, shown=found.shown, complete=found.complete, jobs=jobs)
 
 
 @dataclass(frozen=True)
 class Told:
-    events: Annotated[
-        list[dict[str, Any]], Field(description="oldest first: time, job_id, name, kind, details")
-    ]
+    events: Annotated[list[ToldEvent], Field(description="oldest first")]
     cursor: str
     more: Annotated[bool | None, Field(description="true: call again with cursor")] = None
     left_out: Count = None
-    earlier: Text = None
-    gone_bytes: Count = None
+    earlier: Annotated[str | None, Field(description="as since: also the older ones")] = None
+    gone_bytes: Annotated[int | None, Field(description="of deleted events")] = None
 
     @classmethod
     def of(cls, found: EventPage) -> "Told":
