@@ -76,6 +76,6 @@ def _job_s(lab: Lab, command: str, watch: list[str]) -> float:
         if watch:
             # the watcher's start is no part of what is measured
             warm = execute(server, "echo warm; exec sleep 1000", watch=["warm"])
-            server.tool("job_events", job_ids=[warm], kinds=["matched"], timeout_s=30)
+            server.tool("job_events", since="0.0", job_ids=[warm], kinds=["matched"], timeout_s=30)
         job_id = run(server, command, every_s=0.025, watch=watch)
         return float(server.tool("get_job_status", job_id=job_id)["duration_s"])

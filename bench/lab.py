@@ -204,8 +204,14 @@ def kill_jobs(server: Server) -> None:
 
 
 def _running_jobs(server: Server) -> list[str]:
-    """Of the newest: the reference's tool has no filter."""
-    return [job["job_id"] for job in server.tool("list_jobs")["jobs"] if job["status"] in NOT_OVER]
+    """Page by page, as ours answers; the reference's tool has neither pages nor a filter."""
+    found, cursor = list[str](), dict[str, str]()
+    while True:
+        page = server.tool("list_jobs", **cursor)
+        found += [job["job_id"] for job in page["jobs"] if job["status"] in NOT_OVER]
+        if "next_cursor" not in page:
+            return found
+        cursor = {"cursor": page["next_cursor"]}
 
 
 def wait_until(

@@ -12,7 +12,7 @@ from bench.lab import BenchError, Json, Server, ToolFailed, wait_until
 from bench.report import Samples
 
 LONGEST_WAIT_S = 30.0
-PAGE = 100
+PAGE = 20
 LINES = 40_000
 """Of 40 bytes each: more than the soak lets a job keep."""
 

@@ -25,6 +25,7 @@ from bgjob.store.retention import clean
 from bgjob.store.store import Store
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
+from tests.support.searching import matches
 from tests.support.server import Server
 from tests.support.stores import ended_job, listed
 from tests.support.waiting import wait_until
@@ -442,7 +443,9 @@ def test_output_is_in_the_order_it_came_whatever_its_times_say(
     rest = server.output(job_id, since=first["cursor"])
     assert (rest["stdout"], rest["stderr"]) == ("three\n", "two\n")
     assert server.call("tail_job_output", job_id=job_id, lines=1)["stdout"] == "three\n"
-    found = server.call("search_job_output", pattern="o", job_ids=[job_id], oldest_first=True)["matches"]
+    found = matches(
+        server.call("search_job_output", pattern="o", job_ids=[job_id], oldest_first=True, times=True)
+    )
     assert [match["line"] for match in found] == ["one", "two"]
     offsets = [seconds(match["time"]) - time.time() for match in found]
     assert offsets == pytest.approx([0, -YEARS], abs=SOON_S)

@@ -22,6 +22,7 @@ from bgjob.system import processes
 from tests.chaos.model_jobs import LOST, TIMED_OUT, End, Life, Stream, strike
 from tests.chaos.model_servers import Refused, Server, ServerRoom
 from tests.chaos.model_world import MODES, World, pick
+from tests.support.searching import matches
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -386,7 +387,7 @@ class LifeOfJobs(World):
             found = self.server(whom).call("search_job_output", pattern=word, literal=True, limit=500)
             lines = [(life.id, line) for life in self.some(lambda _: True) for line in life.lines_with(word)]
             assert found["count"] == len(lines)
-            assert sorted((match["job_id"], match["line"]) for match in found["matches"]) == sorted(lines)
+            assert sorted((match["job_id"], match["line"]) for match in matches(found)) == sorted(lines)
 
     @rule(whom=WHICH, limit=st.integers(1, 4))
     def somebody_pages_through_the_list(self, whom: int, limit: int) -> None:

@@ -51,9 +51,11 @@ def pages(jobs: Jobs) -> list[list[str]]:
 
 
 def asdict_of_found(jobs: Jobs, how: dict[str, Any]) -> Reading:
-    found = jobs.search(**how)
-    matches = [{**vars(match), "job": match.job.id} for match in found.matches]
-    return {**vars(found), "matches": matches}
+    """The matches in the order in which they were chosen: the newest of all first, or the oldest."""
+    found = jobs.search(**how, times=True)
+    matches = [{**vars(match), "job": each.job.id} for each in found.jobs[::-1] for match in each.matches]
+    in_order = matches if how.get("oldest_first") else matches[::-1]
+    return {**vars(found), "jobs": [each.job.id for each in found.jobs], "matches": in_order}
 
 
 def of_one(jobs: Jobs, listed: Job) -> Reading:
@@ -106,7 +108,9 @@ def by_a_server(call: Callable[..., Reading]) -> Reading:
         job["command"] = shortened(job["command"])
     return {
         "list_jobs": listed,
-        "search_job_output": {name: call("search_job_output", **how) for name, how in SEARCHES.items()},
+        "search_job_output": {
+            name: call("search_job_output", **how, times=True) for name, how in SEARCHES.items()
+        },
         "jobs": {id: answers(call, id) for id in sorted(job["job_id"] for job in listed)},
     }
 

@@ -200,7 +200,7 @@ def test_all_are_listed(gallery: Gallery) -> None:
     everything = call(jobs, "list_jobs", limit=1000)["jobs"]
     assert sorted(job["job_id"] for job in everything) == gallery.all_ids
     assert call(jobs, "list_jobs", status="running")["jobs"] == []
-    assert call(jobs, "search_job_output", pattern="out 1")["searched_jobs"] == len(gallery.all_ids)
+    assert jobs.search("out 1").searched_jobs == len(gallery.all_ids)
 
 
 def test_all_are_shown_on_the_command_line(

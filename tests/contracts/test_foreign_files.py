@@ -118,7 +118,7 @@ def test_all_are_listed_and_searched(gallery: Gallery) -> None:
     jobs = jobs_on(Store(str(gallery.home)))
     everything = call(jobs, "list_jobs", limit=1000)["jobs"]
     assert sorted(job["job_id"] for job in everything) == gallery.all_ids
-    assert call(jobs, "search_job_output", pattern="out 1")["searched_jobs"] == len(gallery.all_ids)
+    assert jobs.search("out 1").searched_jobs == len(gallery.all_ids)
 
 
 @cases(PLACES, "terminal.json")

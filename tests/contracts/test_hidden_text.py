@@ -157,7 +157,7 @@ def test_no_answer_about_a_job_hides_anything(read: Reader, tmp_path: Path, pty:
         "wait_for_job.jobs.prompt",
         "get_job_output.interleaved",
         "tail_job_output.stdout",
-        "search_job_output.matches.before",
+        "search_job_output.jobs.matches.before",
         *(["get_job_output.screen", "get_job_output.title"] if pty else ["execute_command.stderr"]),
     } <= read.fields
 
@@ -270,8 +270,8 @@ def test_what_others_wrote_on_disk_is_shown_without_what_it_hides(
 ) -> None:
     """Names of older versions, and events of anybody's making; the line of news has them too."""
     text = "".join(map(as_text, ESCAPES.values()))
-    read("list_jobs")
-    job_id = jobs.execute("exit 3").id
+    job_id = str(read("execute_command", command=f": {shlex.quote(text)}; read x")["job_id"])
+    jobs.kill(job_id)
     ended(job_id)
     spec = next(home.glob(f"**/{job_id}/spec.json"))
     spec.write_bytes(json.dumps(json.loads(spec.read_bytes()) | {"name": text, "cwd": text}).encode())

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.foreign import BYSTANDER, VICTIM, hang, new_home
 from tests.support.requires import linux_only
+from tests.support.searching import matches
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -56,7 +57,7 @@ class Told:
         script = [sys.executable, "-c", ASK, str(home), *self.ids.values(), self.bystander]
         answer: dict[str, Any] = json.loads(subprocess.check_output(script, cwd=ROOT, text=True))
         self.looks, self.outputs = answer["look"], answer["output"]
-        self.matches, self.jobs = answer["search"]["matches"], answer["list"]["jobs"]
+        self.matches, self.jobs = matches(answer["search"]), answer["list"]["jobs"]
 
 
 @pytest.fixture(scope="module")

@@ -134,7 +134,6 @@ def expected(
                             stream,
                             first.time_us,
                             text,
-                            False,
                             before,
                             after,
                         )
@@ -335,7 +334,7 @@ def test_of_a_long_line_the_part_around_the_match_is_shown(tmp_path: Path, newes
     line = "é" * 4000 + "needle" + "ü" * 4000
     log = printed(tmp_path, (STDOUT, f"short\n{line}\nshort\n".encode()))
     [match] = search(log, compile_pattern("needle"), limit=1, newest_first=newest_first).matches
-    assert match.cut
+    assert (match.starts_late, match.ends_early) == (True, True)
     assert len(match.line) <= log_search.SHOWN_BYTES
     assert re.fullmatch("é{100,}needleü{100,}", match.line.decode())
     assert (match.offset, match.end) == (6, 6 + len(line.encode()) + 1)

@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -159,6 +160,22 @@ class TestTheBudget:
             if not found.more:
                 break
         assert numbers == list(range(100))
+
+    def test_page_by_page_every_end_is_told_and_of_a_job_that_runs_its_start(self, jobs: Jobs) -> None:
+        """What is left out leads to an end on the same page or on a later one."""
+        ids = [str(uuid4()) for _ in range(40)]
+        running = jobs.execute("cat").id
+        for kind in ("queued", "moved", "started", "ended"):
+            for job_id in ids:
+                event_log.append(jobs.events_directory, kind, job_id)
+        cursor, told, more = "0.0", list[tuple[str, str]](), True
+        while more:
+            found = jobs.events(cursor, max_tokens=500, condensed=True)
+            told += [(event.job_id, event.kind) for event in found.events if event.kind != "input"]
+            assert 0 < len(found.events) < 30
+            cursor, more = found.cursor, found.more
+        told.remove((running, "started"))
+        assert told == [(job_id, "ended") for job_id in ids]
 
     def test_an_answer_is_as_small_as_was_asked_for(self, server: Server) -> None:
         for number in range(20):

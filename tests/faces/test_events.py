@@ -10,7 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -18,14 +19,18 @@ from mcp_types import CallToolResult
 
 from bgjob.api import JobEvent, Jobs, News
 from bgjob.cli import _event_row
+from bgjob.home import event_log
 from bgjob.mcp.registry import Caller
 from bgjob.mcp.server import annotate_with
 from bgjob.mcp.tools import TOOLS
 from tests.support.gate import Gate
-from tests.support.server import Server, StartServer
+from tests.support.server import Server, StartServer, ToolError
+from tests.support.telling import listens
 from tests.support.waiting import wait_until
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
+OF_NOBODY = "00000000-0000-4000-8000-000000000000"
 MAX_QUIET_S = 50e-6
 Ended = Callable[[str], None]
 
@@ -40,25 +45,102 @@ def ended(jobs: Jobs) -> Ended:
     return wait
 
 
-def listens(pid: int) -> bool:
-    """Whether it waits for a directory to change."""
-    descriptors = Path(f"/proc/{pid}/fd").iterdir()
-    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-        return any("inotify" in str(each.readlink()) for each in descriptors)
-    return True
-
-
 class TestNews:
-    """A second server makes jobs; the first one's client hears of their ends."""
+    """A client hears of the ends of jobs that it started, in the answers to its other calls."""
 
     def test_any_answer_tells_once_which_jobs_ended(self, start_server: StartServer, ended: Ended) -> None:
+        server = start_server()
+        named = server.execute("exit 3", name="tests")
+        ended(named)
+        assert server.call("execute_command", command="cat")["news"] == (
+            f"tests ({named[:8]}) failed with exit code 3."
+        )
+        unnamed = server.execute("exec   true # a command\nof two lines, and more than 40 characters")
+        ended(unnamed)
+        assert server.call("list_jobs", status="running")["news"] == (
+            f"exec true # a command of two lines, and… ({unnamed[:8]}) completed."
+        )
+        assert "news" not in server.call("list_jobs", status="running")
+
+    def test_jobs_of_other_clients_are_no_news(self, start_server: StartServer, ended: Ended) -> None:
         ours, other = start_server(), start_server()
         job_id = other.execute("exit 3", name="tests")
         ended(job_id)
-        assert ours.call("execute_command", command="cat")["news"] == (
-            f"1 job ended since you last looked: tests ({job_id}) failed with exit code 3. job_events tells more."
-        )
-        assert "news" not in ours.call("list_jobs", limit=1)
+        assert "news" not in ours.call("list_jobs", status="running")
+        assert "tests" in other.call("list_jobs", status="running")["news"]
+
+    def test_a_job_that_another_client_started_is_ours_once_it_is_reused(
+        self, start_server: StartServer, jobs: Jobs
+    ) -> None:
+        ours, other = start_server(), start_server()
+        job_id = other.execute("cat", name="dev server")
+        assert ours.execute("cat", name="dev server", if_running="reuse") == job_id
+        jobs.kill(job_id)
+        jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30)
+        assert ours.call("list_jobs", status="running")["news"] == f"dev server ({job_id[:8]}) was killed."
+
+    def test_the_job_of_a_call_is_no_news_in_its_answer(
+        self, start_server: StartServer, ended: Ended
+    ) -> None:
+        server = start_server()
+        job_id = server.execute("exit 3", name="tests")
+        ended(job_id)
+        for asked in ({"job_ids": [job_id]}, {"job_ids": [job_id], "limit": 1}):
+            assert "news" not in server.call("search_job_output", pattern="x", **asked)
+        assert "tests" in server.call("search_job_output", pattern="x")["news"]
+
+    def test_a_job_that_ends_at_once_is_news_in_the_next_answer(self, jobs: Jobs, ended: Ended) -> None:
+        news = News(jobs.events_directory)
+        job = jobs.execute("exit 3")
+        ended(job.id)
+        assert news.line((), ()) is None  # another call, answered before that of the start
+        news.add(job.id, "tests")
+        assert news.line((), [job.id]) is None
+        assert news.line((), ()) == f"tests ({job.id[:8]}) failed with exit code 3."
+
+    @pytest.mark.parametrize("written", ["tests", "ID8"])
+    def test_a_job_may_be_asked_for_by_its_name_or_the_beginning_of_its_id(
+        self, jobs: Jobs, ended: Ended, written: str
+    ) -> None:
+        news = News(jobs.events_directory)
+        job = jobs.execute("exit 3", name="tests")
+        ended(job.id)
+        news.add(job.id, "tests")
+        word = written.replace("ID8", job.id[:8])
+        assert news.line((), [word]) is None
+        assert news.line([word], ()) is None
+        assert news.line((), ()) is None
+
+    def test_the_end_of_a_job_that_the_call_restarted_is_no_news(
+        self, start_server: StartServer, jobs: Jobs
+    ) -> None:
+        server = start_server()
+        first = server.execute("cat", name="dev server")
+        again = server.call("execute_command", command="cat", name="dev server", if_running="restart")
+        assert "news" not in again
+        assert jobs.events("0.0", job_ids=[first], kinds=["ended"], timeout_s=30).events
+        assert "news" not in server.call("list_jobs", status="running")
+
+    def test_a_job_that_had_failed_before_it_was_restarted_is_news(
+        self, start_server: StartServer, ended: Ended
+    ) -> None:
+        server = start_server()
+        first = server.execute("exit 3", name="dev server")
+        ended(first)
+        again = server.call("execute_command", command="cat", name="dev server", if_running="restart")
+        assert again["news"] == f"dev server ({first[:8]}) failed with exit code 3."
+
+    def test_a_queued_job_that_can_no_longer_start_is_told_by_its_name(
+        self, start_server: StartServer, ended: Ended
+    ) -> None:
+        server = start_server()
+        first = server.execute("read x; exit 3")
+        after = server.execute("true", name="deploy", after=[first])
+        answers = [server.call("interact_with_job", job_id=first, input="go")]
+        ended(after)
+        answers.append(server.call("list_jobs", status="running"))
+        news = " ".join(answer.get("news", "") for answer in answers)
+        assert news.count(f"deploy ({after[:8]}) did not start") == 1
 
     def test_it_is_in_the_text_as_in_the_structure(
         self, start_server: StartServer, jobs: Jobs, portal: BlockingPortal
@@ -67,7 +149,7 @@ class TestNews:
         jobs.kill(server.execute("cat"))
         result = portal.call(lambda: server.client.call_tool("list_jobs", {"status": "running"}))
         assert result.structured_content is not None
-        assert "1 job ended" in result.structured_content["news"]
+        assert "was killed." in result.structured_content["news"]
         assert json.loads(getattr(result.content[0], "text", "")) == result.structured_content
 
     @pytest.mark.parametrize(
@@ -100,10 +182,11 @@ class TestNews:
         job_ids = [server.execute(f"read x; exit {number}") for number in range(5)]
         for job_id in job_ids:
             jobs.kill(job_id)
+            jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30)
         news = server.call("list_jobs", status="running")["news"]
-        assert news.startswith("5 jobs ended since you last looked: ")
-        assert news.endswith("was killed, and 2 before. job_events tells more.")
-        assert [job_id in news for job_id in job_ids] == [False, False, True, True, True]
+        assert news.endswith("was killed, and 2 more before.")
+        assert [job_id[:8] in news for job_id in job_ids] == [False, False, True, True, True]
+        assert "news" not in server.call("list_jobs", status="running")
 
     def test_what_ended_before_the_server_started_is_no_news(
         self, start_server: StartServer, ended: Ended
@@ -111,19 +194,37 @@ class TestNews:
         ended(start_server().execute("true"))
         assert "news" not in start_server().call("list_jobs", status="running")
 
+    def test_it_goes_on_where_the_log_does(
+        self, jobs: Jobs, ended: Ended, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        news = News(jobs.events_directory)
+        monkeypatch.setattr(event_log, "SEGMENT_BYTES", 2000)
+        for number in range(100):
+            event_log.append(jobs.events_directory, "limit_near", OF_NOBODY, number=number)
+        job = jobs.execute("exit 3")
+        news.add(job.id, "tests")
+        ended(job.id)
+        assert event_log.newest(jobs.events_directory) > 1
+        assert news.line((), ()) == f"tests ({job.id[:8]}) failed with exit code 3."
+        assert news.line((), ()) is None
+
     def test_it_can_be_turned_off(self, start_server: StartServer, jobs: Jobs) -> None:
         server = start_server(MCP_BG_NEWS="off")
         jobs.kill(server.execute("cat"))
         assert "news" not in server.call("list_jobs", status="running")
 
     def test_it_costs_next_to_nothing_when_there_is_none(self, jobs: Jobs, ended: Ended) -> None:
-        ended(jobs.execute("true").id)
+        """Though other clients have many jobs that ended, and this one has many that run."""
         news = jobs.news()
         assert isinstance(news, News)
+        for number in range(900):
+            event_log.append(jobs.events_directory, "ended", str(uuid4()), cause="killed")
+            news.add(str(uuid4()), f"job {number}")
+        ended(job_id := jobs.execute("true").id)
         costs = []
         for _ in range(2000):
             began = time.perf_counter()
-            assert news.line(()) is None
+            assert news.line((), [job_id]) is None
             costs.append(time.perf_counter() - began)
         assert statistics.median(costs) < MAX_QUIET_S
 
@@ -249,19 +350,29 @@ class TestTheTool:
         assert time.monotonic() - began < 20
         assert server.call("list_jobs")["jobs"] == []
 
-    def test_kinds_may_be_asked_for_though_they_are_not_listed(self, server: Server) -> None:
+    def test_kinds_may_be_asked_for_and_the_schema_has_them_all(self, server: Server) -> None:
         job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
-        found = server.call("job_events", job_ids=[job_id], kinds=["ended"], timeout_s=20)["events"]
-        assert [event["kind"] for event in found] == ["ended"]
+        found = server.call("job_events", since="0.0", job_ids=[job_id], kinds=["ended"], timeout_s=20)
+        assert [event["kind"] for event in found["events"]] == ["ended"]
+        listed = TOOLS.entries["job_events"].tool.input_schema["properties"]["kinds"]["items"]["enum"]
+        documented = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.MULTILINE)
+        assert sorted(listed) == sorted(re.findall(r"`(\w+)`", " ".join(documented)))
+        with pytest.raises(ToolError, match="give a list, each item one of started, matched, "):
+            server.call("job_events", kinds=["finished"])
+
+    def test_the_schema_says_what_an_event_has(self) -> None:
+        answer = (TOOLS.entries["job_events"].tool.output_schema or {})["properties"]
+        assert answer["events"]["items"]["required"] == ["time", "kind", "job_id"]
+        assert {"name", "command", "exit_code"} < answer["events"]["items"]["properties"].keys()
+        assert "gone_bytes" in answer
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:
-        from bgjob.home import event_log
         from bgjob.mcp.results import Told
 
         job = jobs.execute("cat", name="n")
         event_log.append(jobs.events_directory, "something_new", job.id, colour="blue", depth=3)
         told = Told.of(jobs.events("0.0", kinds=["something_new"]))
-        (event,) = told.events
+        (event,) = cast("list[dict[str, Any]]", told.events)
         assert (event["kind"], event["colour"], event["depth"], event["name"]) == (
             "something_new",
             "blue",
@@ -324,7 +435,7 @@ class TestTheCommandLine:
 
     def test_nothing_of_an_event_reaches_the_terminal_as_more_than_text(self) -> None:
         event = JobEvent(
-            0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", {"\x1bc": "a\x1b[31mb", "w": 1}
+            0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", None, {"\x1bc": "a\x1b[31mb", "w": 1}
         )
         assert _event_row(event).isprintable()
 

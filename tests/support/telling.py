@@ -2,13 +2,15 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from bgjob.core.job import EventKind
 from tests.support.process_table import parent_of
 from tests.support.server import Server
 from tests.support.waiting import PATIENCE_S, wait_until
 
 Event = dict[str, Any]
+EVERY_KIND = list(get_args(EventKind))
 
 
 def events(server: Server, **arguments: Any) -> list[Event]:
@@ -16,15 +18,26 @@ def events(server: Server, **arguments: Any) -> list[Event]:
 
 
 def until(server: Server, kind: str, since: str = "0.0", **arguments: Any) -> list[Event]:
-    """All events from a cursor on, to the first of this kind."""
+    """All events from a cursor on, to the first of this kind: asked for by their kinds, none is left out."""
     found: list[Event] = []
     while True:
-        answer = server.call("job_events", since=since, timeout_s=PATIENCE_S, **arguments)
+        answer = server.call("job_events", since=since, kinds=EVERY_KIND, timeout_s=PATIENCE_S, **arguments)
         assert answer["events"], f"no {kind} among {found}"
         found += answer["events"]
         since = answer["cursor"]
         if kind in [event["kind"] for event in found]:
             return found
+
+
+def listens(pid: int) -> bool:
+    """Whether a process waits for a directory to change: it has then seen what was there before."""
+    return any("inotify" in _target(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _target(descriptor: Path) -> str:
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        return str(descriptor.readlink())
+    return ""
 
 
 def kinds(found: list[Event]) -> list[str]:

@@ -1,13 +1,20 @@
 """No answer is larger than a model can take: what does not fit is said, and can be asked for."""
 
 import json
+from typing import Any
 
 import pytest
 
+from tests.support.searching import matches
 from tests.support.server import Server, StartServer
 
+BYTES_PER_TOKEN = 4
 MOST_BYTES = 4096
 ROOM = 2.0  # for the names of fields, quotes and escapes
+
+
+def tokens(answer: dict[str, Any]) -> float:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()) / BYTES_PER_TOKEN
 
 
 @pytest.fixture
@@ -16,24 +23,61 @@ def server(start_server: StartServer) -> Server:
 
 
 def test_a_page_of_jobs_ends_where_the_answer_is_full(server: Server) -> None:
-    commands = {f"true {'x' * 400} {number}" for number in range(20)}
-    for command in commands:
-        server.execute(command)
+    names = {f"{'x' * 90} {number}" for number in range(20)}
+    for name in names:
+        server.execute(f"true {'x' * 400}", name=name)
     seen: list[str] = []
     cursor = None
     while True:
         page = server.call("list_jobs", limit=1000, cursor=cursor)
         assert len(json.dumps(page)) < ROOM * MOST_BYTES
-        seen += [job["command"] for job in page["jobs"]]
+        seen += [job["name"] for job in page["jobs"]]
         if (cursor := page.get("next_cursor")) is None:
             break
-    assert sorted(seen) == sorted(commands)
+    assert sorted(seen) == sorted(names)
 
 
-def test_one_job_is_listed_however_long_its_command_is(server: Server) -> None:
-    server.execute(f"true {'x' * 100_000}")
+def test_a_long_command_is_shortened_in_a_list_and_whole_in_the_status(server: Server) -> None:
+    command = f"true {'x' * 1000}"
+    job_id = server.execute(command)
     (job,) = server.call("list_jobs")["jobs"]
-    assert len(job["command"]) < 1000
+    assert job["command"] == f"{command[:200]}... (805 more characters)"
+    assert server.status(job_id)["command"] == command
+
+
+def test_no_command_is_too_long_for_an_answer(server: Server) -> None:
+    job_id = server.execute(f"true {'x' * 100_000}")
+    (job,) = server.call("list_jobs")["jobs"]
+    assert len(job["command"]) < 300
+    assert server.status(job_id)["command"].endswith("... (80005 more characters)")
+
+
+def test_a_list_of_many_jobs_is_a_page_of_the_newest(start_server: StartServer) -> None:
+    server = start_server(MCP_BG_MAX_JOBS="90")
+    commands = [f"cd packages/app && npm run build -- --only {number} 2>&1 | tail -5" for number in range(90)]
+    ids = [server.execute(command, name=f"build {number}") for number, command in enumerate(commands)]
+    server.call("wait_for_job", job_ids=ids, mode="all")
+    page = server.call("list_jobs")
+    assert [(job["job_id"], job["command"]) for job in page["jobs"]] == [
+        (job_id, command) for job_id, command in list(zip(ids, commands, strict=True))[:-21:-1]
+    ]
+    assert tokens(page) <= 1300
+    ids_seen = [job["job_id"] for job in page["jobs"]]
+    while cursor := page.get("next_cursor"):
+        page = server.call("list_jobs", cursor=cursor)
+        ids_seen += [job["job_id"] for job in page["jobs"]]
+    assert ids_seen == ids[::-1]
+
+
+def test_a_search_that_finds_much_stays_within_8_000_tokens(start_server: StartServer) -> None:
+    server = start_server(MCP_BG_MAX_RESPONSE="32kB")
+    job_id = server.execute("for n in $(seq 600); do printf '%03d \"%0300d\"\\tneedle\\n' $n 0; done")
+    server.call("wait_for_job", job_ids=[job_id])
+    found = server.call("search_job_output", pattern="needle", limit=500, context_lines=1)
+    assert found["count"] == 600
+    assert found["shown"] == len(matches(found))
+    assert 4000 < tokens(found) < 8200
+    assert matches(found)[-1]["line"].startswith("600 ")  # of what does not fit, the oldest is left out
 
 
 def test_matches_are_as_many_as_fit(server: Server) -> None:
@@ -41,14 +85,15 @@ def test_matches_are_as_many_as_fit(server: Server) -> None:
     server.call("wait_for_job", job_ids=[job_id])
     found = server.call("search_job_output", pattern="needle", job_ids=[job_id], limit=500)
     assert found["count"] == 50
-    assert 1 < len(found["matches"]) < 10
+    assert 1 < found["shown"] == len(matches(found)) < 10
     assert len(json.dumps(found)) < ROOM * MOST_BYTES
 
 
 def test_a_very_long_line_is_shown_around_its_match_and_read_whole_by_its_cursor(server: Server) -> None:
     job_id = server.execute("printf 'begin %050000d needle\\n' 0")
     server.call("wait_for_job", job_ids=[job_id])
-    (match,) = server.call("search_job_output", pattern="needle", job_ids=[job_id])["matches"]
+    (match,) = matches(server.call("search_job_output", pattern="needle", job_ids=[job_id]))
+    assert match["line"].startswith("…000")
     assert match["line"].endswith("000 needle")
     assert len(match["line"]) < 1000
     start, _, end = match["cursor"].partition("-")

@@ -8,6 +8,7 @@ import pytest
 
 from bgjob.api import JobStatus
 from tests.support.gate import Gate
+from tests.support.searching import matches
 from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], JobStatus]
@@ -149,8 +150,8 @@ def test_what_one_stream_prints_does_not_push_out_the_other(
     assert output[quiet] == f"{line}\n"
     assert f"{quiet}_dropped_bytes" not in output
     assert output[f"{chatty}_dropped_bytes"] > 14_000_000
-    matches = server.call("search_job_output", job_ids=[job_id], pattern="it failed")["matches"]
-    assert [(match["line"], match["stream"]) for match in matches] == [(line, quiet)]
+    found = matches(server.call("search_job_output", job_ids=[job_id], pattern="it failed"))
+    assert [(match["line"], match.get("stream", "stdout")) for match in found] == [(line, quiet)]
 
 
 @pytest.mark.parametrize(("first", "last"), [("stderr", "stdout"), ("stdout", "stderr")])

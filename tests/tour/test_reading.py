@@ -1,5 +1,6 @@
 """Reading as a model does: within a budget, without noise, by search, and told what the job is doing."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from bgjob.api import Jobs, JobStatus
 from bgjob.mcp.results import Started
 from tests.support.gate import Gate
+from tests.support.searching import matches
 from tests.support.server import Server, ToolError
 
 Ended = Callable[[str], JobStatus]
@@ -74,6 +76,10 @@ def search(server: Server, pattern: str, **options: Any) -> dict[str, Any]:
     return server.call("search_job_output", pattern=pattern, **options)
 
 
+def lines(found: dict[str, Any]) -> list[str]:
+    return [match["line"] for match in matches(found)]
+
+
 def test_lines_are_found_in_one_job_or_in_all(server: Server, ended: Ended) -> None:
     one = server.execute("seq 1 1000 | sed 's/^/needle-a /'")
     other = server.execute("echo before; echo 'needle-b here' >&2; echo after >&2; exit 1")
@@ -81,14 +87,60 @@ def test_lines_are_found_in_one_job_or_in_all(server: Server, ended: Ended) -> N
         ended(job_id)
     found = search(server, r"needle-a 99\d$", job_ids=[one], limit=3)
     assert found["count"] == 10
-    assert [match["line"] for match in found["matches"]] == ["needle-a 999", "needle-a 998", "needle-a 997"]
-    (match,) = search(server, "NEEDLE-B HERE".lower(), literal=True, stream="stderr", context_lines=1)[
-        "matches"
-    ]
+    assert lines(found) == ["needle-a 997", "needle-a 998", "needle-a 999"]
+    (match,) = matches(
+        search(server, "NEEDLE-B HERE".lower(), literal=True, stream="stderr", context_lines=1)
+    )
     assert (match["job_id"], match["line"], match["after"]) == (other, "needle-b here", ["after"])
     assert server.output(other, since=match["cursor"])["stderr"] == "needle-b here\n"
     oldest = search(server, "needle-a", job_ids=[one], limit=1, oldest_first=True)
-    assert oldest["matches"][0]["line"] == "needle-a 1"
+    assert lines(oldest) == ["needle-a 1"]
+
+
+def test_what_is_found_reads_like_the_log_newest_job_first(server: Server, ended: Ended) -> None:
+    """A traceback does not read backwards. Which lines are shown is another matter: the newest, or the oldest."""
+    old = server.execute("printf 'verse %s\n' 1 2 3", name="first run")
+    ended(old)
+    new = server.execute("printf 'verse %s\n' 4 5; echo verse 6 >&2")
+    ended(new)
+    found = search(server, "^verse", limit=5)
+    assert (found["count"], found["complete"], "shown" in found) == (6, True, False)
+    newest, oldest = found["jobs"]
+    assert (newest["job_id"], "name" in newest) == (new, False)
+    assert (oldest["job_id"], oldest["name"]) == (old, "first run")
+    assert sorted(match["line"] for match in newest["matches"]) == ["verse 4", "verse 5", "verse 6"]
+    assert [match["line"] for match in oldest["matches"]] == ["verse 2", "verse 3"]
+    first = search(server, "^verse", limit=4, oldest_first=True)["jobs"]
+    assert [job["job_id"] for job in first] == [new, old]
+    assert [match["line"] for match in first[1]["matches"]] == ["verse 1", "verse 2", "verse 3"]
+    given = search(server, "verse", job_ids=[old, new], limit=1)["jobs"]
+    assert [job["job_id"] for job in given] == [new]  # in whichever order the ids are given
+
+
+def test_a_match_has_no_more_than_is_asked_for(server: Server, ended: Ended) -> None:
+    job_id = server.execute("echo out; echo err >&2")
+    ended(job_id)
+    out, err = sorted(
+        matches(search(server, "out|err", job_ids=[job_id])), key=lambda match: "stream" in match
+    )
+    assert out.keys() == {"job_id", "line", "cursor"}
+    assert err.keys() == {"job_id", "line", "cursor", "stream"}
+    assert err["stream"] == "stderr"
+    for asked in ({"times": True}, {"after": "2020-01-01"}, {"before": "2999-01-01T00:00:00Z"}):
+        timed = matches(search(server, "out|err", job_ids=[job_id], **asked))
+        assert len(timed) == 2
+        assert all(re.fullmatch(r"\d{4}-.*Z", match["time"]) for match in timed)
+
+
+def test_fifteen_matches_cost_little_more_than_their_lines(server: Server, ended: Ended) -> None:
+    line = "FAILED tests/shop/test_checkout.py::test_a_cart_of_%d_is_paid - AssertionError: assert 402 == 200"
+    job_id = server.execute(f"seq -f '{line.replace('%d', '%.0f')}' 2000; seq 5000")
+    ended(job_id)
+    found = search(server, "cart_of_1..0_", limit=15)
+    texts = [line % number for number in range(1850, 2000, 10)]
+    assert (found["count"], lines(found)) == (100, texts)
+    answer = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    assert len(answer) < 1.6 * len("\n".join(texts))
 
 
 def test_a_bad_pattern_and_a_bad_time_are_clear_errors(server: Server) -> None:

@@ -119,6 +119,31 @@ def test_jobs_are_listed_newest_first_page_by_page(start_server: StartServer, en
     assert {job["status"] for job in failed} == {"failed"}
 
 
+def test_a_list_says_how_a_job_ended_where_status_and_exit_code_do_not(
+    start_server: StartServer, ended: Ended
+) -> None:
+    server = start_server()
+    commands = ("exit 3", "kill -9 $$", "exec sleep 1000")
+    exited, signaled, killed = map(server.execute, commands)
+    timed_out = server.execute("exec sleep 1000", timeout_s=0.1)
+    server.call("kill_job", job_id=killed)
+    for job_id in (exited, signaled, timed_out):
+        ended(job_id)
+    listed = {job["job_id"]: job for job in server.call("list_jobs")["jobs"]}
+    assert all(job.keys() >= {"job_id", "status", "command", "started"} for job in listed.values())
+    assert [listed[job_id]["status"] for job_id in (exited, signaled, killed)] == [
+        "failed",
+        "killed",
+        "killed",
+    ]
+    assert [listed[job_id].get("cause") for job_id in (exited, signaled, killed, timed_out)] == [
+        None,
+        "signaled",
+        None,
+        "timed_out",
+    ]
+
+
 def test_fifty_parallel_starts_never_exceed_the_limit(
     start_server: StartServer, gate: Gate, tmp_path: Path
 ) -> None:

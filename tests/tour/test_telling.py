@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from bgjob.api import Jobs
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer
-from tests.support.telling import events, kinds, until
+from tests.support.telling import events, kinds, listens, until
 from tests.support.waiting import PATIENCE_S, wait_until
 
 
@@ -54,6 +55,72 @@ def test_a_waiting_call_is_woken(server: Server, gate: Gate) -> None:
     found = events(server, since=cursor, job_ids=[job_id], timeout_s=PATIENCE_S)
     assert kinds(found) == ["ended"]
     assert time.monotonic() - began < PATIENCE_S / 2
+
+
+def test_thirty_jobs_are_told_in_one_answer_each_by_its_end(start_server: StartServer) -> None:
+    """What led to an end is left out where the end is told, and the cursor is behind both."""
+    server = start_server(MCP_BG_MAX_JOBS="4")
+    ids = [
+        server.execute(f"exit {number % 2}", queue=True, **({"name": f"test {number}"} if number % 3 else {}))
+        for number in range(30)
+    ]
+    server.call("wait_for_job", job_ids=ids, mode="all")
+    for job_id in ids:
+        until(server, "ended", job_ids=[job_id])
+    answer = server.call("job_events", since="0.0")
+    assert kinds(answer["events"]) == ["ended"] * 30
+    assert "more" not in answer
+    assert len(json.dumps(answer)) / 4 < 2000
+    told = {event["job_id"]: event for event in answer["events"]}
+    assert [told[job_id]["exit_code"] for job_id in ids] == [0, 1] * 15
+    assert [told[job_id].get("name") for job_id in ids[:3]] == [None, "test 1", "test 2"]
+    assert [told[job_id].get("command") for job_id in ids[:3]] == ["exit 0", None, None]
+    assert events(server, since=answer["cursor"]) == []
+    asked = events(server, since="0.0", kinds=["started", "ended"], max_tokens=8000)
+    assert sorted(kinds(asked)) == ["ended"] * 30 + ["started"] * 30
+
+
+def test_a_start_is_told_while_the_job_runs_and_its_end_later(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"{gate.pause}; exit 3")
+    gate.wait_until_reached()
+    until(server, "started", job_ids=[job_id])
+    answer = server.call("job_events", since="0.0", job_ids=[job_id])
+    started, cursor = answer["events"][0], answer["cursor"]
+    assert (started["job_id"], started["kind"]) == (job_id, "started")
+    gate.open()
+    ended = until(server, "ended", since=cursor, job_ids=[job_id])[-1]
+    assert (ended["job_id"], ended["exit_code"]) == (job_id, 3)
+
+
+def test_whoever_has_no_cursor_is_told_the_last_ten(start_server: StartServer) -> None:
+    server = start_server()
+    ids = [until(server, "ended", job_ids=[server.execute("true")])[0]["job_id"] for _ in range(12)]
+    answer = server.call("job_events")
+    assert [(event["job_id"], event["kind"]) for event in answer["events"]] == [
+        (job_id, "ended") for job_id in ids[2:]
+    ]
+    assert answer["left_out"] == 2
+    assert [event["job_id"] for event in events(server, since=answer["earlier"])] == ids
+
+
+def test_whoever_has_no_cursor_and_waits_is_told_what_happens_next(
+    start_server: StartServer, gate: Gate
+) -> None:
+    """What has happened before is no answer to somebody who waits."""
+    server = start_server()
+    until(server, "ended", job_ids=[server.execute("true")])
+    job_id = server.execute(f"{gate.pause}; exit 3")
+    gate.wait_until_reached()
+    until(server, "started", job_ids=[job_id])
+    nothing = server.call("job_events", kinds=["started", "ended"], timeout_s=0.2)
+    assert nothing["events"] == []
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(events, server, kinds=["ended"], timeout_s=PATIENCE_S)
+        wait_until(lambda: listens(server.pid))
+        gate.open()
+        (ended,) = call.result()
+    assert (ended["job_id"], ended["exit_code"]) == (job_id, 3)
+    assert events(server, since=nothing["cursor"])[-1] == ended
 
 
 @pytest.mark.usefixtures("no_watcher_left")

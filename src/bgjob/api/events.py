@@ -4,7 +4,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.news import News
@@ -12,6 +12,7 @@ from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import EventPage, JobEvent
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
+from bgjob.core.job import beginning
 from bgjob.home import event_log, watch_registry
 from bgjob.home.event_log import Cursor
 from bgjob.output.text import plain_line
@@ -20,15 +21,26 @@ from bgjob.store.event_reader import Line
 from bgjob.system.inotify import Inotify
 from bgjob.system.processes import signal_name
 
-DEFAULT_TOKENS = 1500
+DEFAULT_TOKENS = 2000
 MOST_JOBS = 100
 ENVELOPE_BYTES = 120  # time, id and the words around them
 CATCH_UP_S = 1.0
 CATCH_UP_EVERY_S = 1.0
 OUTSIDE = ("at", "kind", "job_id", "name")
+# Of a job whose end is told too, these say nothing more.
+BEFORE_THE_END = frozenset({"queued", "moved", "started"})
 
 Wanted = Callable[[str, str], bool]
 """Of a kind and a job's id."""
+
+
+class Room(NamedTuple):
+    """How much an answer may have."""
+
+    bytes: int
+    newest: int | None
+    """The most events, where the caller gave no cursor."""
+    condensed: bool
 
 
 def job_events(
@@ -39,13 +51,20 @@ def job_events(
     kinds: Collection[str] | None = None,
     timeout_s: float = 0.0,
     max_tokens: int | None = None,
+    newest: int | None = None,
+    condensed: bool = False,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
 ) -> EventPage:
-    """Events after a cursor, oldest first, as many as fit; without one the newest. If none, it waits."""
-    settings, place = context.settings, _parsed(since)
+    """Events after a cursor, oldest first, as many as fit; if there are none, it waits for the next.
+
+    Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on. Condensed,
+    unless the caller chooses kinds: without what led to an end that is told too.
+    """
+    settings, place = context.settings, _begin(context, since, timeout_s)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
+    room = Room(budget, newest, condensed and kinds is None)
     began, timeout_s = time.monotonic(), min(timeout_s, settings.max_wait_s)
     with _readable(context), contextlib.closing(Inotify()) as inotify:
         if timeout_s > 0:  # to watch a directory costs more than to read it
@@ -55,7 +74,7 @@ def job_events(
             if time.monotonic() >= caught_up_at + CATCH_UP_EVERY_S:
                 _catch_up(context, job_ids or ())
                 caught_up_at = time.monotonic()
-            found = _found(context, place, wanted, budget)
+            found = _found(context, place, wanted, room)
             passed_s = time.monotonic() - began
             if found.events or passed_s >= timeout_s:
                 return found
@@ -68,7 +87,7 @@ def job_events(
 
 
 def news(context: Context) -> News | None:
-    """Of jobs that end from now on, for one client; None: the setting turns it off."""
+    """Of the ends of jobs that one client starts from now on; None: the setting turns it off."""
     return News(context.store.events) if context.settings.news else None
 
 
@@ -116,19 +135,20 @@ def _check_known(context: Context, job_id: str) -> None:
                 raise
 
 
-def _found(context: Context, since: Cursor | None, wanted: Wanted, budget: int) -> EventPage:
+def _found(context: Context, since: Cursor | None, wanted: Wanted, room: Room) -> EventPage:
     if since is None:
-        return _newest(context, wanted, budget)
+        return _newest(context, wanted, room)
     events = context.store.events
     first = event_log.beginning(events)
     gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
-    return _oldest(context, event_reader.place_between_events(events, since), wanted, budget, gone)
+    return _oldest(context, event_reader.place_between_events(events, since), wanted, room, gone)
 
 
-def _oldest(context: Context, place: Cursor, wanted: Wanted, budget: int, gone: int) -> EventPage:
-    chosen: list[JobEvent] = []
+def _oldest(context: Context, place: Cursor, wanted: Wanted, room: Room, gone: int) -> EventPage:
+    chosen, budget = list[JobEvent](), room.bytes
+    is_told = _told_after(context, place, wanted, room)
     for line in event_reader.lines(context.store.events, place):
-        if wanted(line.kind, line.job_id) and (happened := _happened(context, line)):
+        if is_told(line.kind, line.job_id) and (happened := _happened(context, line)):
             budget -= _cost(happened)
             if chosen and budget < 0:
                 return EventPage(chosen, str(place), more=True, gone_bytes=gone)
@@ -137,19 +157,33 @@ def _oldest(context: Context, place: Cursor, wanted: Wanted, budget: int, gone: 
     return EventPage(chosen, str(place), gone_bytes=gone)
 
 
-def _newest(context: Context, wanted: Wanted, budget: int) -> EventPage:
-    events, chosen, place = context.store.events, list[JobEvent](), None
+def _newest(context: Context, wanted: Wanted, room: Room) -> EventPage:
+    events, chosen, place, budget = context.store.events, list[JobEvent](), None, room.bytes
+    first = event_log.beginning(events)
+    is_told = _told_after(context, first, wanted, room)
     for line in event_reader.newest_first(events):
         place = place or line.behind
-        if wanted(line.kind, line.job_id) and (happened := _happened(context, line)):
+        if is_told(line.kind, line.job_id) and (happened := _happened(context, line)):
             budget -= _cost(happened)
-            if chosen and budget < 0:
+            if chosen and (budget < 0 or len(chosen) == room.newest):
                 break
             chosen.append(happened)
-    first, place = event_log.beginning(events), place or event_log.end(events)
-    heads = (head for some, _ in event_reader.heads(events, first, place) for head in some)
-    left_out = max(0, sum(wanted(*head) for head in heads) - len(chosen))
+    place = place or event_log.end(events)
+    left_out = max(0, sum(is_told(*head) for head in _heads(context, first, place)) - len(chosen))
     return EventPage(chosen[::-1], str(place), left_out=left_out, earlier=str(first) if left_out else None)
+
+
+def _told_after(context: Context, place: Cursor, wanted: Wanted, room: Room) -> Wanted:
+    """Condensed: not what led to an end that is told after this place, in this answer or in the next."""
+    if not room.condensed:
+        return wanted
+    ended = {job_id for kind, job_id in _heads(context, place) if kind == "ended"}
+    return lambda kind, job_id: wanted(kind, job_id) and not (kind in BEFORE_THE_END and job_id in ended)
+
+
+def _heads(context: Context, place: Cursor, until: Cursor | None = None) -> Iterator[tuple[str, str]]:
+    for some, _ in event_reader.heads(context.store.events, place, until):
+        yield from some
 
 
 def _happened(context: Context, line: Line) -> JobEvent | None:
@@ -157,19 +191,31 @@ def _happened(context: Context, line: Line) -> JobEvent | None:
     if event is None:
         return None
     details = {word: value for word, value in event.items() if word not in OUTSIDE and value is not None}
+    name, command = (event["name"], None) if event.get("name") else _called(context, event["job_id"])
     return JobEvent(
         at=event["at"],
         kind=event["kind"],
         job_id=event["job_id"],
-        name=event.get("name") or _name(context, event["job_id"]),
+        name=name,
+        command=command,
         details=_worded(details),
     )
 
 
-def _name(context: Context, job_id: str) -> str | None:
+def _called(context: Context, job_id: str) -> tuple[str | None, str | None]:
+    """(the job's name, else how its command begins), as far as the job is still there."""
     with contextlib.suppress(JobNotFound):
-        return context.store.load(job_id).spec.name
-    return None
+        spec = context.store.load(job_id).spec
+        return (spec.name, None) if spec.name else (None, beginning(spec.command))
+    return None, None
+
+
+def _begin(context: Context, since: str | None, timeout_s: float) -> Cursor | None:
+    """Where to read on; None: a caller without a cursor, who does not wait, wants the newest."""
+    if since is not None or timeout_s <= 0:
+        return _parsed(since)
+    with _readable(context):
+        return event_log.end(context.store.events)
 
 
 def _parsed(since: str | None) -> Cursor | None:
@@ -184,7 +230,7 @@ def _parsed(since: str | None) -> Cursor | None:
 
 
 def _cost(happened: JobEvent) -> int:
-    text = json.dumps([happened.name, happened.details], ensure_ascii=False)
+    text = json.dumps([happened.name or happened.command, happened.details], ensure_ascii=False)
     return ENVELOPE_BYTES + len(text.encode(errors="replace"))
 
 

@@ -1,44 +1,74 @@
-"""One line about jobs that ended since a client last looked: once for each, nearly free if there is none."""
+"""One line about jobs of a client that ended since it last called: once for each, nearly free if there is none."""
 
 import contextlib
 import os
 import threading
-import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from bgjob.core.job import Event
-from bgjob.home import event_log, jobdir, queue_dir
+from bgjob.core.job import JOB_ID, Event
+from bgjob.home import event_log, jobdir
 from bgjob.home.event_log import Cursor
 from bgjob.store import event_reader
 
 MOST_NAMED = 3
 REMEMBERED = 1_000
-ROUNDED_S = 0.01
+SHOWN_CHARACTERS = 8  # of an id
 
 
 class News:
-    """For one client, from the moment in which this object was made."""
+    """For one client, of the jobs that it started."""
 
     def __init__(self, events: str) -> None:
-        self._events, self._began_s = events, queue_dir.now_s()
+        self._events = events
         self._place, self._size = Cursor(0, 0), 0
-        self._told: dict[str, None] = {}
+        # What each job is called: of those whose end the client has not been told.
+        self._started: dict[str, str] = {}
+        # Of other jobs too: a job may end before the answer that says it was started.
+        self._ended: dict[str, Event] = {}
         self._mutex = threading.Lock()
-        with contextlib.suppress(
-            OSError
-        ):  # events that cannot be read now are read from the first one, later
+        # Events that cannot be read now are read from the first one, later.
+        with contextlib.suppress(OSError):
             self._place = event_log.end(events)
             self._size = self._place.byte
 
-    def line(self, told: Collection[str]) -> str | None:
-        """About all jobs that ended, without those that the client knows of or is being `told` of."""
+    def add(self, job_id: str, called: str, *, restarts: bool = False) -> None:
+        """The client has started this job. restarts: in place of another one that is called the same."""
         with self._mutex:
-            self._remember(told)
-            ended: dict[str, Event] = {}
-            with contextlib.suppress(OSError):  # job_events says that they cannot be read
-                ended = {} if self._is_quiet() else self._ended()
-            self._remember(ended)
-        return _line(ended) if ended else None
+            self._read()
+            if restarts:
+                self._forget(each for each in self._named(called) if self._was_restarted(each))
+            self._started[job_id] = called
+            _trim(self._started)
+
+    def line(self, told: Iterable[str], asked: Iterable[str]) -> str | None:
+        """Without jobs whose end this answer has told, and for now without those that the call asked about.
+
+        Both are ids, or what a caller writes for an id.
+        """
+        with self._mutex:
+            self._read()
+            self._forget(self._meant(told))
+            withheld = set(self._meant(asked))
+            untold = (self._ended.keys() & self._started.keys()) - withheld
+            ended = [job_id for job_id in self._ended if job_id in untold] if untold else []
+            sentences = [self._sentence(job_id) for job_id in ended[-MOST_NAMED:]]
+            self._forget(ended)
+        return _line(sentences, len(ended)) if ended else None
+
+    def _read(self) -> None:
+        """All ends since the last time. If the events cannot be read, job_events says so."""
+        with contextlib.suppress(OSError):
+            if self._is_quiet():
+                return
+            segment = self._place.segment
+            for line in event_reader.lines(self._events, self._place):
+                self._place = line.behind
+                if line.kind == "ended" and (event := line.event):
+                    self._ended[line.job_id] = event
+            if self._place.segment != segment:
+                self._size = self._place.byte
+            _trim(self._ended)
 
     def _is_quiet(self) -> bool:
         before = self._size
@@ -48,34 +78,37 @@ class News:
             return event_log.end(self._events) == self._place
         return before == self._size < event_log.SEGMENT_BYTES
 
-    def _ended(self) -> dict[str, Event]:
-        """Without jobs that had ended before, and whose end is only now told: their shim was killed."""
-        ended: dict[str, Event] = {}
-        began_at = time.time() - (queue_dir.now_s() - self._began_s) - ROUNDED_S
-        segment = self._place.segment
-        for line in event_reader.lines(self._events, self._place):
-            self._place = line.behind
-            if line.kind != "ended" or line.job_id in self._told:
-                continue
-            if (event := line.event) and event["at"] >= began_at:
-                ended[line.job_id] = event
-        if self._place.segment != segment:
-            self._size = self._place.byte
-        return ended
+    def _meant(self, words: Iterable[str]) -> Iterator[str]:
+        """Ids, of words that may be an id, its beginning or a name."""
+        for word in words:
+            if JOB_ID.fullmatch(word):
+                yield word
+            else:
+                yield from self._named(word)
+                yield from [job_id for job_id in self._started if job_id.startswith(word)]
 
-    def _remember(self, job_ids: Iterable[str]) -> None:
-        self._told.update(dict.fromkeys(job_ids))
-        for surplus in list(self._told)[: max(0, len(self._told) - REMEMBERED)]:
-            del self._told[surplus]
+    def _named(self, name: str) -> list[str]:
+        return [job_id for job_id, called in self._started.items() if called == name]
 
+    def _was_restarted(self, job_id: str) -> bool:
+        """Killed for the new job: its end may not be in the log yet. Any other end of it is worth telling."""
+        return job_id not in self._ended or self._ended[job_id].get("cause") == "killed"
 
-def _line(ended: dict[str, Event]) -> str:
-    named = [_sentence(event) for event in list(ended.values())[-MOST_NAMED:]]
-    others = f", and {len(ended) - MOST_NAMED} before" if len(ended) > MOST_NAMED else ""
-    jobs = "1 job" if len(ended) == 1 else f"{len(ended)} jobs"
-    return f"{jobs} ended since you last looked: {', '.join(named)}{others}. job_events tells more."
+    def _forget(self, job_ids: Iterable[str]) -> None:
+        for job_id in list(job_ids):
+            self._started.pop(job_id, None)
+            self._ended.pop(job_id, None)
+
+    def _sentence(self, job_id: str) -> str:
+        how = jobdir.how_ended(self._ended[job_id])
+        return f"{self._started[job_id]} ({job_id[:SHOWN_CHARACTERS]}) {how}"
 
 
-def _sentence(event: Event) -> str:
-    name, job_id = event.get("name"), event["job_id"]
-    return f"{f'{name} ({job_id})' if name else job_id} {jobdir.how_ended(event)}"
+def _line(sentences: list[str], count: int) -> str:
+    before = [f"and {count - len(sentences)} more before"] if count > len(sentences) else []
+    return f"{', '.join(sentences + before)}."
+
+
+def _trim(remembered: dict[str, Any]) -> None:
+    for surplus in list(remembered)[: max(0, len(remembered) - REMEMBERED)]:
+        del remembered[surplus]

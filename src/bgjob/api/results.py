@@ -89,8 +89,6 @@ class Page:
     """By id, of the jobs in the queue."""
     left_running: Mapping[str, int] = field(default_factory=dict)
     """By id, how many processes of it are alive, of the ended jobs that have some."""
-    command_characters: int | None = None
-    """How much of each command to show; None: all of it."""
 
 
 @dataclass(frozen=True)
@@ -153,25 +151,35 @@ class Executed:
 class Match:
     """A line that a search found."""
 
-    job: Job
+    line: str
+    """Of a long line the part around the match, with an ellipsis where it was cut."""
     cursor: str
     """Pass as `since` to read the whole line."""
     stream: Literal["stdout", "stderr"]
-    at: float
-    """Seconds since the epoch."""
-    line: str
+    at: float | None
+    """Seconds since the epoch; None: the caller did not ask."""
     before: list[str]
     after: list[str]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundInJob:
+    job: Job
     matches: list[Match]
+    """In the order of the log."""
+
+
+@dataclass(frozen=True)
+class Found:
+    jobs: list[FoundInJob]
+    """Those with lines to show, newest first."""
     count: int
-    """Of all lines that match, also those that are not among `matches`."""
+    """Of all lines that match, shown or not."""
     searched_jobs: int
     complete: bool
-    """False: the time was up before everything was searched."""
+    """False: the time was up before everything was searched, or a log could not be read."""
+    shown: int | None = None
+    """How many lines are shown, if fewer fit into the answer than were asked for."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +191,8 @@ class JobEvent:
     kind: str
     job_id: str
     name: str | None
+    command: str | None
+    """The beginning of the command of a job without a name; None: it has a name, or was cleaned up."""
     details: dict[str, Any]
 
 
@@ -194,7 +204,7 @@ class EventPage:
     more: bool = False
     """True: more events are there after the cursor; they did not fit."""
     left_out: int = 0
-    """How many older events did not fit, where the caller gave no cursor."""
+    """How many older events there are, where the caller gave no cursor."""
     earlier: str | None = None
     """A cursor that reads the older ones, oldest first."""
     gone_bytes: int = 0

@@ -2,14 +2,15 @@
 
 import contextlib
 import itertools
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 from bgjob.api.context import Context
 from bgjob.api.output import STREAMS
-from bgjob.api.results import Found, Match
+from bgjob.api.results import Found, FoundInJob, Match
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.job import Job
@@ -19,6 +20,7 @@ from bgjob.output import log_search
 from bgjob.output.text import plain_line
 
 PATIENCE_S = 30.0
+ENVELOPE_BYTES = 60  # of a match: its cursor, the time, and the names of fields
 
 
 def search_output(
@@ -33,8 +35,9 @@ def search_output(
     before: str | None = None,
     limit: int = 20,
     oldest_first: bool = False,
+    times: bool = False,
 ) -> Found:
-    """Lines that match, newest job first and newest line first (or the other way round)."""
+    """The newest lines that match, or the oldest, by job. A window of time asks for the times of lines too."""
     search = partial(
         log_search.search,
         pattern=compile_pattern(pattern, literal=literal),
@@ -45,10 +48,11 @@ def search_output(
         after_us=_microseconds("after", after),
         before_us=_microseconds("before", before),
     )
-    matches: list[Match] = []
+    timed = times or after is not None or before is not None
+    chosen: list[tuple[Job, Match]] = []
     count, searched, complete = 0, 0, True
     for snapshot in _snapshots(context, job_ids, oldest_first):
-        room = limit - len(matches)
+        room = limit - len(chosen)
         try:
             with snapshot.readable():
                 found = search(snapshot.log, limit=max(1, room))
@@ -57,11 +61,13 @@ def search_output(
                 raise
             complete = False  # in a search of all jobs, a log that cannot be read does not hide the others
             continue
-        matches += [_match(snapshot.job, line) for line in found.matches[:room]]
+        chosen += [(snapshot.job, _match(line, timed)) for line in found.matches[:room]]
         count += found.count or 0
         searched += 1
         complete = complete and found.complete
-    return Found(_that_fit(matches, context.settings.max_response_bytes), count, searched, complete)
+    fitting = _that_fit(chosen, context.settings.max_response_bytes)
+    shown = len(fitting) if len(fitting) < len(chosen) else None
+    return Found(_by_job(fitting, oldest_first), count, searched, complete, shown)
 
 
 def _after_s(seconds: float) -> Callable[[], bool]:
@@ -69,33 +75,44 @@ def _after_s(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() > deadline
 
 
-def _that_fit(matches: list[Match], most_bytes: int) -> list[Match]:
+def _that_fit(chosen: list[tuple[Job, Match]], most_bytes: int) -> list[tuple[Job, Match]]:
     """Into one answer: at least the first, and not many of the very long ones."""
-    sizes = itertools.accumulate(_size(match) for match in matches)
-    return matches[: max(1, sum(size <= most_bytes for size in sizes))]
+    sizes = itertools.accumulate(_size(match) for _, match in chosen)
+    return chosen[: max(1, sum(size <= most_bytes for size in sizes))]
+
+
+def _by_job(chosen: Iterable[tuple[Job, Match]], oldest_first: bool) -> list[FoundInJob]:
+    """Newest job first, and the lines of each in the order of its log, whichever of them were chosen first."""
+    grouped = itertools.groupby(chosen, key=lambda pair: pair[0])
+    found = [(job, [match for _, match in pairs]) for job, pairs in grouped]
+    if oldest_first:
+        return [FoundInJob(job, matches) for job, matches in reversed(found)]
+    return [FoundInJob(job, matches[::-1]) for job, matches in found]
 
 
 def _snapshots(context: Context, job_ids: Sequence[str] | None, oldest_first: bool) -> Iterator[Snapshot]:
+    """Of these jobs or of all, newest first or oldest first. JobNotFound: one of these does not exist."""
+    places = {job_id: place for place, job_id in context.store.ids()}
     if job_ids is not None:
-        yield from [Snapshot(context, job_id) for job_id in dict.fromkeys(job_ids)]
+        by_place = sorted(dict.fromkeys(job_ids), key=lambda job_id: places.get(job_id, ""))
+        yield from [Snapshot(context, each) for each in (by_place if oldest_first else reversed(by_place))]
         return
-    ids = [job_id for _, job_id in context.store.ids()]
-    for job_id in reversed(ids) if oldest_first else ids:
+    for job_id in reversed(places) if oldest_first else places:
         with contextlib.suppress(JobNotFound):
             yield Snapshot(context, job_id)
 
 
 def _size(match: Match) -> int:
-    return sum(len(line.encode()) for line in [match.line, *match.before, *match.after])
+    text = json.dumps([match.line, match.before, match.after], ensure_ascii=False)
+    return ENVELOPE_BYTES + len(text.encode(errors="replace"))
 
 
-def _match(job: Job, line: log_search.Match) -> Match:
+def _match(line: log_search.Match, timed: bool) -> Match:
     return Match(
-        job,
+        f"{'…' * line.starts_late}{plain_line(line.line)}{'…' * line.ends_early}",
         f"{line.offset}-{line.end}",
         "stderr" if line.stream == STDERR else "stdout",
-        line.time_us / 1e6,
-        plain_line(line.line),
+        line.time_us / 1e6 if timed else None,
         [plain_line(each) for each in line.before],
         [plain_line(each) for each in line.after],
     )

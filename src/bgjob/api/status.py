@@ -20,8 +20,9 @@ from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, stat
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.system import processes
 
-SHORT_COMMAND_CHARACTERS = 500
+PAGE = 20
 LISTED_BYTES = 150  # of a job in a list, beside its name and command
+LISTED_COMMAND_CHARACTERS = 200
 LAST_WORDS_BYTES = 4000
 
 
@@ -134,19 +135,16 @@ def _port_hint(snapshot: Snapshot) -> str | None:
 
 
 def list_jobs(
-    context: Context, status: StatusWord | None = None, limit: int = 100, cursor: str | None = None
+    context: Context, status: StatusWord | None = None, limit: int = PAGE, cursor: str | None = None
 ) -> Page:
-    most_bytes = context.settings.max_response_bytes
     found, next_cursor = _found(context, status, limit, cursor)
     ensure_watcher(context)
-    fitting = _fitting(found, most_bytes)
+    fitting = _fitting(found, context.settings.max_response_bytes)
     if fitting < len(found):
         next_cursor, found = found[fitting - 1][0], found[:fitting]
     jobs = [job for _, job in found]
     left = {job.id: count for job in jobs if (count := left_running(context, job))}
-    fits = sum(len(job.spec.command) for job in jobs) <= most_bytes
-    shown = None if fits else SHORT_COMMAND_CHARACTERS
-    return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left, shown)
+    return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left)
 
 
 def _found(
@@ -172,9 +170,9 @@ def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:
 
 
 def _fitting(found: Sequence[tuple[str, Job]], most_bytes: int) -> int:
-    """How many of them one answer can hold, with their commands shortened if need be; at least one."""
+    """How many of them one answer can hold, with their commands shortened; at least one."""
     sizes = itertools.accumulate(
-        LISTED_BYTES + len(job.spec.name or "") + min(len(job.spec.command), SHORT_COMMAND_CHARACTERS)
+        LISTED_BYTES + len(job.spec.name or "") + min(len(job.spec.command), LISTED_COMMAND_CHARACTERS)
         for _, job in found
     )
     return max(1, sum(size <= most_bytes for size in sizes))

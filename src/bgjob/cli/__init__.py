@@ -153,9 +153,9 @@ def _events(options: argparse.Namespace) -> int:
     jobs, since = _jobs(), options.since
     job_ids = [jobs.find_typed(each).id for each in options.ids] or None
     while True:
-        found = jobs.events(
-            since, job_ids=job_ids, timeout_s=FOLLOW_S if options.follow else 0, max_tokens=EVENT_TOKENS
-        )
+        # The first look does not wait: it shows the newest events, from which on the others are followed.
+        timeout_s = FOLLOW_S if options.follow and since else 0
+        found = jobs.events(since, job_ids=job_ids, timeout_s=timeout_s, max_tokens=EVENT_TOKENS)
         for event in found.events:
             say(_event_row(event))
         since = found.cursor

@@ -13,10 +13,22 @@ CauseWord = Literal[
 LimitWord = Literal["memory", "cpu", "processes", "file_size", "output", "silence"]
 """The limits that end a job; one more, open files, only makes its calls fail."""
 StdinWord = Literal["open", "null"]
-
-
+EventKind = Literal[
+    "started",
+    "matched",
+    "unwatched",
+    "input",
+    "ended",
+    "queued",
+    "moved",
+    "limit_near",
+    "limit_hit",
+    "restarting",
+]
+"""Those that this version tells. Another version may tell more: an event of any kind is read."""
 Event = dict[str, Any]
 """As the log has it: at, kind, job_id, and the details of its kind."""
+BEGINNING_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
@@ -194,6 +206,12 @@ class Job:
     def is_understood(self) -> bool:
         """False: a newer version may read it. Then it is not removed for being one too many."""
         return not isinstance(self.spec, UnreadableSpec) and not isinstance(self.state, Unreadable)
+
+
+def beginning(command: str) -> str:
+    """How a command begins, on one line: what a job without a name is called by."""
+    line = " ".join(command.split())
+    return line if len(line) <= BEGINNING_CHARACTERS else f"{line[: BEGINNING_CHARACTERS - 1]}…"
 
 
 def status_word(state: State) -> StatusWord:

@@ -1,11 +1,15 @@
 """How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from bgjob.api import Executed, JobEvent, JobStatus, Output
 from bgjob.api.hints import still_running
 from bgjob.api.results import Place
+from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import (
     CauseWord,
     Ended,
@@ -17,11 +21,11 @@ from bgjob.core.job import (
     cause_word,
     reason,
     signal_number,
+    status_word,
 )
 from bgjob.system.processes import signal_name
 
 RUNS_SHOWN = 10
-COMMAND_CHARACTERS = 200
 OTHER_COMMAND = (
     "The job of this name runs another command, shown here, and %r was not started: "
     "if_running=restart replaces the job."
@@ -38,10 +42,27 @@ def printed_fields(output: Output) -> dict[str, Any]:
     return fields
 
 
-def event_fields(event: JobEvent) -> dict[str, Any]:
-    name = {"name": event.name} if event.name else {}
-    head = {"time": timestamp(event.at), "job_id": event.job_id, **name, "kind": event.kind}
-    return head | event.details
+class ToldEvent(TypedDict):
+    """Beside these an event has the details of its kind."""
+
+    time: str
+    kind: str
+    job_id: str
+    name: NotRequired[str]
+    command: NotRequired[Annotated[str, Field(description="if there is no name")]]
+    cause: NotRequired[str]
+    exit_code: NotRequired[int]
+    line: NotRequired[str]
+    prompt: NotRequired[str]
+
+
+def event_fields(event: JobEvent) -> ToldEvent:
+    told = ToldEvent(time=timestamp(event.at), kind=event.kind, job_id=event.job_id)
+    if event.name:
+        told["name"] = event.name
+    elif event.command:
+        told["command"] = event.command
+    return cast("ToldEvent", told | event.details)
 
 
 def started(job: Job) -> str:
@@ -63,9 +84,9 @@ def phase_of(state: State, history: PastRuns | None) -> Literal["restarting"] | 
 
 
 def cause_of(state: State) -> CauseWord | None:
-    """Left out where the exit code says it all."""
+    """None: the status and the exit code say as much."""
     cause = cause_word(state)
-    return None if cause == "exited" else cause
+    return None if cause in ("exited", status_word(state)) else cause
 
 
 def reason_of(state: State, place: Place | None) -> str | None:
@@ -81,7 +102,7 @@ def start_hint(ran: Executed, is_other: bool) -> str | None:
     """`is_other`: the job that runs was started with another command than the one that was asked for."""
     of_job = ran.waited.status.hint if ran.waited else still_running(ran.job.state, ran.left_running)
     hints = (
-        OTHER_COMMAND % shortened(str(ran.asked_command), COMMAND_CHARACTERS) if is_other else None,
+        OTHER_COMMAND % shortened(str(ran.asked_command), LISTED_COMMAND_CHARACTERS) if is_other else None,
         of_job,
     )
     return " ".join(filter(None, hints)) or None
@@ -108,6 +129,6 @@ def signal_of(state: State) -> str | None:
     return None if number is None else signal_name(number)
 
 
-def shortened(command: str, limit: int | None) -> str:
-    left_out = 0 if limit is None else len(command) - limit
+def shortened(command: str, limit: int) -> str:
+    left_out = len(command) - limit
     return f"{command[:limit]}... ({left_out} more characters)" if left_out > 0 else command

@@ -12,6 +12,7 @@ from bgjob.api import (
     EventPage,
     Executed,
     Found,
+    FoundInJob,
     Interaction,
     JobStatus,
     Kill,
@@ -22,6 +23,7 @@ from bgjob.api import (
     Page,
     Waited,
 )
+from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import (
     CauseWord,
     Ended,
@@ -35,7 +37,7 @@ from bgjob.core.job import (
     status_word,
 )
 from bgjob.mcp.fields import (
-    COMMAND_CHARACTERS,
+    ToldEvent,
     cause_of,
     duration_s_of,
     event_fields,
@@ -60,6 +62,8 @@ Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
 Texts = Annotated[list[str] | None, Rare]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
+# Of a command that is shown whole: a command may have any size, an answer may not.
+COMMAND_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +133,7 @@ class Started:
             left_running=left_running_of(ran) or None,
             position=ran.place.position if ran.place else None,
             reused=ran.reused or None,
-            command=shortened(ran.job.spec.command, COMMAND_CHARACTERS) if is_other else None,
+            command=shortened(ran.job.spec.command, LISTED_COMMAND_CHARACTERS) if is_other else None,
             cause=cause_of(state),
             reason=reason_of(state, ran.place),
             limit=limit_word(state),
@@ -149,6 +153,7 @@ class Started:
 class Status:
     status: StatusWord
     started: str
+    command: str
     cwd: str
     output_bytes: int
     descendants: Annotated[int, Field(description="its processes alive now")]
@@ -182,6 +187,7 @@ class Status:
         return cls(
             status=status_word(state),
             started=started(job),
+            command=shortened(job.spec.command, COMMAND_CHARACTERS),
             cwd=job.spec.cwd,
             output_bytes=status.output_bytes,
             descendants=status.descendants,
@@ -264,7 +270,7 @@ class Listed:
         return cls(
             job_id=job.id,
             status=status_word(job.state),
-            command=shortened(job.spec.command, page.command_characters),
+            command=shortened(job.spec.command, LISTED_COMMAND_CHARACTERS),
             started=started(job),
             name=job.spec.name,
             exit_code=exit_code(job.state),
@@ -340,50 +346,60 @@ class Waits:
 
 @dataclass(frozen=True)
 class FoundLine:
-    job_id: str
-    stream: str
-    time: str
     line: str
-    cursor: str
-    before: Annotated[list[str] | None, Rare] = None
-    after: Annotated[list[str] | None, Rare] = None
+    cursor: Annotated[str, Field(description="as since: the whole line")]
+    stream: Literal["stderr"] | None = None
+    time: str | None = None
+    before: Annotated[list[str] | None, Field(description="context_lines")] = None
+    after: list[str] | None = None
 
     @classmethod
     def of(cls, match: Match) -> "FoundLine":
-        when = timestamp(match.at)
         return cls(
-            match.job.id,
-            match.stream,
-            when,
             match.line,
             match.cursor,
+            "stderr" if match.stream == "stderr" else None,
+            None if match.at is None else timestamp(match.at),
             match.before or None,
             match.after or None,
         )
 
 
-@dataclass(frozen=True)
-class FoundLines:
+@dataclass(frozen=True, kw_only=True)
+class FoundIn:
+    job_id: str
+    name: str | None = None
     matches: list[FoundLine]
-    count: int
-    complete: Annotated[bool, Field(description="false: out of time")]
-    searched_jobs: Count = None
+
+    @classmethod
+    def of(cls, found: FoundInJob) -> "FoundIn":
+        job, lines = found.job, list(map(FoundLine.of, found.matches))
+        return cls(job_id=job.id, name=job.spec.name, matches=lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundLines:
+    count: Annotated[int, Field(description="all matching lines, shown or not")]
+    shown: Count = None
+    complete: Annotated[
+        bool, Field(description="false: 30 s were up, or a log is unreadable; narrow job_ids")
+    ]
+    jobs: list[FoundIn]
 
     @classmethod
     def of(cls, found: Found) -> "FoundLines":
-        return cls(list(map(FoundLine.of, found.matches)), found.count, found.complete, found.searched_jobs)
+        jobs = list(map(FoundIn.of, found.jobs))
+        return cls(count=found.count, shown=found.shown, complete=found.complete, jobs=jobs)
 
 
 @dataclass(frozen=True)
 class Told:
-    events: Annotated[
-        list[dict[str, Any]], Field(description="oldest first: time, job_id, name, kind, details")
-    ]
+    events: Annotated[list[ToldEvent], Field(description="oldest first")]
     cursor: str
     more: Annotated[bool | None, Field(description="true: call again with cursor")] = None
     left_out: Count = None
-    earlier: Text = None
-    gone_bytes: Count = None
+    earlier: Annotated[str | None, Field(description="as since: also the older ones")] = None
+    gone_bytes: Annotated[int | None, Field(description="of deleted events")] = None
 
     @classmethod
     def of(cls, found: EventPage) -> "Told":

@@ -14,6 +14,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from bgjob import __version__
 from bgjob.api import Jobs, News, open_jobs
 from bgjob.core.errors import BgjobError
+from bgjob.core.job import beginning
 from bgjob.mcp import stdio
 from bgjob.mcp.registry import Annotate
 from bgjob.mcp.tools import TOOLS
@@ -73,13 +74,16 @@ def server_for(jobs: Jobs) -> Server:
 
 
 def annotate_with(news: News | None) -> Annotate | None:
-    """The line `news` of an answer: jobs that ended since the client last looked, without those in it."""
+    """The line `news` of an answer: jobs of this client that ended since its last call."""
     if news is None:
         return None
 
     def annotate(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, str]:
         try:
-            line = news.line(set(_ends(given, answer)))
+            if "command" in given and "job_id" in answer:  # execute_command
+                called = str(given.get("name") or beginning(str(given["command"])))
+                news.add(answer["job_id"], called, restarts=given.get("if_running") == "restart")
+            line = news.line(_ends(given, answer), _asked(given, answer))
         except Exception:  # the call has done its work: told that it failed, the client would do it again
             log.exception("Internal error in the line of news")
             return {}
@@ -98,3 +102,11 @@ def _ends(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
     for event in answer.get("events", ()):
         if event["kind"] == "ended":
             yield event["job_id"]
+
+
+def _asked(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+    """What the call is about, as its caller wrote it or as the answer does."""
+    asked = given.get("job_ids") or ()
+    for word in (given.get("job_id"), answer.get("job_id"), *([asked] if isinstance(asked, str) else asked)):
+        if word:
+            yield str(word)

@@ -7,7 +7,7 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from bgjob.api import FEW_TOKENS, IfRunning, Jobs, Mode, Shown, Typed, View
-from bgjob.core.job import StatusWord, StdinWord
+from bgjob.core.job import EventKind, StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.registry import Caller, Registry
 from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
@@ -213,7 +213,8 @@ def search_job_output(
     after: Annotated[str | None, Field(description="ISO 8601, e.g. 2026-07-28T12:30:00Z")] = None,
     before: Annotated[str | None, Field(description="likewise")] = None,
     limit: Annotated[int, Field(ge=1, le=500)] = 20,
-    oldest_first: Annotated[bool, Field(description="default: newest")] = False,
+    oldest_first: Annotated[bool, Field(description="default: the newest")] = False,
+    times: Annotated[bool, Field(description="when each was printed")] = False,
 ) -> FoundLines:
     """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on
     gigabytes; changes nothing. Use get_job_output instead to read a match whole (since=its cursor),
@@ -230,6 +231,7 @@ def search_job_output(
             before=before,
             limit=limit,
             oldest_first=oldest_first,
+            times=times,
         )
     )
 
@@ -238,9 +240,11 @@ def search_job_output(
 def job_events(
     jobs: Jobs,
     caller: Caller,
-    since: Annotated[str | None, Field(description="cursor of the last answer; default: the newest")] = None,
+    since: Annotated[
+        str | None, Field(description="cursor of the last answer; default: the last 10, or from now on")
+    ] = None,
     job_ids: Annotated[list[str] | None, Field(description="default: all jobs")] = None,
-    kinds: Annotated[list[str] | None, Unlisted] = None,
+    kinds: Annotated[list[EventKind] | None, Field(description="default: all")] = None,
     timeout_s: Annotated[float, Field(ge=0, description="Longest wait if there are none")] = 0,
     max_tokens: Annotated[int | None, Field(ge=50, description="of the answer")] = None,
 ) -> Told:
@@ -256,6 +260,8 @@ def job_events(
             kinds=kinds,
             timeout_s=timeout_s,
             max_tokens=max_tokens,
+            newest=10,
+            condensed=True,
             cancellation=caller.cancellation,
             tell=caller.tell(timeout_s),
         )
@@ -266,7 +272,7 @@ def job_events(
 def list_jobs(
     jobs: Jobs,
     status: Annotated[StatusWord | None, Field(description="Only these; default: all")] = None,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 100,
+    limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 20,
     cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None,
 ) -> Listing:
     """List jobs, newest first, running and ended, of this and the user's other servers. Use it to find a

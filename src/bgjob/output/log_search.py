@@ -29,11 +29,12 @@ class Match:
     """When its first byte came, in microseconds since the epoch."""
     line: bytes
     """Without the newline; of a long line the part around the match."""
-    cut: bool
-    """The line is longer than `line`."""
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
     """The lines around it, of the same stream; of a long line the beginning."""
+    starts_late: bool = False
+    ends_early: bool = False
+    """The line has more before, or behind, what `line` shows of it."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,15 @@ def shown(text: Text, found: Found, stream: int, most: int = SHOWN_BYTES) -> Mat
     last = end - text.data.endswith(b"\n", start, end)
     spare = max(0, most - (match_end - match_start))
     left = max(start, min(match_start - spare // 2, last - most))
-    line = _cut(text.data, start, left, last, most)
-    return Match(offset, text.end_of(end), stream, time_us, line, last - start > most)
+    return Match(
+        offset,
+        text.end_of(end),
+        stream,
+        time_us,
+        _cut(text.data, start, left, last, most),
+        starts_late=left > start,
+        ends_early=left + most < last,
+    )
 
 
 def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES) -> bytes:

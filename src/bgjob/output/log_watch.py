@@ -191,7 +191,8 @@ class LogWatch:
             told = early[1] if match.offset == early[0] else set()
             self._early[stream] = (match.offset, told | {watch.text})
         yield watch.event(
-            line=match.line.decode("utf-8", "replace") + ("…" if match.cut else ""),
+            line=match.line.decode("utf-8", "replace")
+            + ("…" if match.starts_late or match.ends_early else ""),
             stream=STREAM_WORDS[stream],
             cursor=f"{match.offset}-{match.end}",
         )
