@@ -253,7 +253,8 @@ def test_ctrl_c_interrupts_without_a_terminal_too(server: Server) -> None:
 
 def test_ctrl_c_reaches_what_a_terminal_would_reach(server: Server, gate: Gate) -> None:
     """The job's group, and not a daemon that it has started; also where nothing can be typed."""
-    job_id = server.execute(f"setsid sleep 1000 & {gate.reach}; sleep 1000; echo not reached", stdin="null")
+    daemon = f"setsid -f sh -c '{gate.reach}; exec sleep 1000'"
+    job_id = server.execute(f"{daemon}; sleep 1000; echo not reached", stdin="null")
     gate.wait_until_reached()
     said = server.call("interact_with_job", job_id=job_id, keys=["ctrl-c"], wait_s=LONG_S)
     assert (said["status"], said["signal"], said["stdout"]) == ("killed", "SIGINT", "")
