@@ -27,9 +27,8 @@ ROUND, IN_FLIGHT = 30, 6
 """Lines between two looks at the jobs they are about, and lines that are sent before an answer is read."""
 
 SLOW_S = 2.0
-ASKED_S = {"interact_with_job": 1.0}
 SHORT_S = 0.05
-"""The longest wait that the calls themselves ask for; MCP_BG_MAX_WAIT cuts the others short."""
+"""MCP_BG_MAX_WAIT: cuts the waits that calls ask for."""
 PATIENCE_S = 30.0
 RESPONSE_BYTES = 4096
 NOTE_BYTES = 200
@@ -176,7 +175,7 @@ class Judge:
 
     def judge(self, sent: Sent, line: bytes, took_s: float) -> None:
         self._slowest = max(self._slowest, (took_s, sent.tool or "protocol"))
-        assert took_s < SLOW_S + ASKED_S.get(sent.tool or "", SHORT_S)
+        assert took_s < SLOW_S + SHORT_S
         assert not INSIDES.search(line)
         answer = json.loads(line)
         if sent.tool is None or "error" in answer:

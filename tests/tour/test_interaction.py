@@ -1,7 +1,9 @@
 """Interaction: what is typed reaches the job, its answer comes back, and a job that does not read blocks nobody."""
 
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +11,30 @@ import pytest
 from bgjob.api import Jobs, JobStatus, Typed
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], JobStatus]
 PATIENCE_S = 20.0
+# as long as a call may wait: what answers earlier has not waited for the time to be up
+LONG_S = 30.0
 
 
 def interact(server: Server, job_id: str, text: str, **options: object) -> dict[str, Any]:
     return server.call("interact_with_job", job_id=job_id, input=text, **options)
+
+
+def at_prompt(server: Server, command: str, *, for_input: bool = False, **options: object) -> str:
+    """A job that is known to wait: for a caller, or with `for_input` in any way that the kernel shows."""
+    job_id = server.execute(command, **options)
+    if for_input:
+        assert server.call("wait_for_job", job_ids=[job_id], for_input=True, timeout_s=PATIENCE_S)["met"]
+    wait_until(lambda: for_input or server.status(job_id).get("waits_for_input") is True)
+    return job_id
+
+
+def timed(server: Server, job_id: str, **typed: object) -> tuple[dict[str, Any], float]:
+    began = time.monotonic()
+    return server.call("interact_with_job", job_id=job_id, **typed), time.monotonic() - began
 
 
 def answer(jobs: Jobs, job_id: str, text: str) -> tuple[str, str]:
@@ -94,9 +113,157 @@ def test_a_finished_job_takes_no_input(server: Server, ended: Ended) -> None:
         interact(server, job_id, "x")
 
 
-def test_a_silent_job_answers_nothing_after_the_wait(server: Server) -> None:
-    job_id = server.execute("cat > /dev/null")
-    assert interact(server, job_id, "shh", wait_s=0.05)["stdout"] == ""
+def test_a_finished_job_says_how_it_ended(server: Server, ended: Ended) -> None:
+    for command, how in (("true", "It completed with exit code 0"), ("exit 3", "It failed with exit code 3")):
+        job_id = server.execute(command)
+        ended(job_id)
+        with pytest.raises(ToolError, match=rf"cannot accept input\. {how}"):
+            interact(server, job_id, "x")
+
+
+# -- how long it takes ------------------------------------------------------------------------------
+
+
+def test_a_silent_job_answers_nothing_once_it_has_read(server: Server) -> None:
+    job_id = at_prompt(server, "cat > /dev/null")
+    said, took_s = timed(server, job_id, input="shh", wait_s=LONG_S)
+    assert (said["stdout"], said["status"], said["waits_for_input"]) == ("", "running", True)
+    assert took_s < LONG_S
+
+
+def test_the_answer_of_a_slow_line_comes_with_the_next_prompt(server: Server) -> None:
+    """Not with the echo of what was typed."""
+    job_id = at_prompt(server, "PS1='ask> ' bash --norc --noprofile -i", pty=True)
+    said, took_s = timed(server, job_id, input="sleep 0.3; echo fini''shed", wait_s=LONG_S)
+    assert "finished" in said["stdout"]
+    assert said["stdout"].rstrip().endswith("ask>")
+    assert (said["status"], said["waits_for_input"], said["prompt"]) == ("running", True, "ask>")
+    assert took_s < LONG_S
+
+
+def test_a_repl_that_computes_is_waited_for(server: Server) -> None:
+    job_id = at_prompt(server, "python3 -qi", pty=True)
+    code = "import time; end = time.time() + 1"
+    interact(server, job_id, code, wait_s=LONG_S)
+    said = interact(server, job_id, "while time.time() < end: pass\n\nprint(6 * 7)", wait_s=LONG_S)
+    assert "\n42\n" in said["stdout"]
+
+
+def test_each_answer_brings_the_next_question(server: Server) -> None:
+    job_id = at_prompt(
+        server,
+        "read -p 'file: ' a; read -s -p 'secret: ' b; echo; sleep 0.2; read -s -p 'again: ' c; echo; "
+        "echo saved $a ${#b}",
+        pty=True,
+        shell="bash",
+    )
+    prompts = [interact(server, job_id, text, wait_s=LONG_S).get("prompt") for text in ("key", "hunter2")]
+    assert prompts == ["secret:", "again:"]
+    last = interact(server, job_id, "hunter2", wait_s=LONG_S)
+    assert (last["status"], last["exit_code"]) == ("completed", 0)
+    assert "saved key 7" in last["stdout"]
+    assert "waits_for_input" not in last
+
+
+def test_a_job_that_ends_answers_at_once_with_its_exit_code(server: Server) -> None:
+    job_id = at_prompt(server, "read x; exit 7")
+    said, took_s = timed(server, job_id, input="bye", wait_s=LONG_S)
+    assert (said["status"], said["exit_code"], said["cause"]) == ("failed", 7, "exited")
+    assert took_s < LONG_S
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_a_job_that_does_not_read_is_not_waited_for(server: Server, pty: bool) -> None:
+    job_id = server.execute("exec sleep 1000", pty=pty)
+    said, took_s = timed(server, job_id, input="anybody?", wait_s=LONG_S)
+    assert (said["status"], said["accepted_bytes"]) == ("running", 9)
+    assert said.get("unread_bytes") == (None if pty else 9)
+    assert 0.4 < took_s < LONG_S
+
+
+def test_the_end_is_waited_for_after_the_end_of_input(server: Server) -> None:
+    job_id = at_prompt(server, "wc -c; sleep 0.3; exit 4")
+    said = interact(server, job_id, "12345", close_stdin=True, wait_s=LONG_S)
+    assert (said["stdout"].strip(), said["exit_code"]) == ("6", 4)
+
+
+def test_a_pipeline_that_has_not_printed_yet_is_given_a_moment(server: Server) -> None:
+    """Its first process reads again long before the last has anything to say."""
+    job_id = at_prompt(server, "cat | while read x; do sleep 0.1; echo got $x; done", for_input=True)
+    assert interact(server, job_id, "this", wait_s=LONG_S)["stdout"] == "got this\n"
+
+
+def test_a_server_that_listens_for_keys_answers_a_key(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(LISTENS_FOR_KEYS)
+    job_id = at_prompt(server, f"python3 {script}", for_input=True)
+    said, took_s = timed(server, job_id, input="h", wait_s=LONG_S)
+    assert said["stdout"] == "help for h\n"
+    assert "waits_for_input" not in said
+    assert took_s < LONG_S
+
+
+LISTENS_FOR_KEYS = """
+import select, socket, sys
+listening = socket.create_server(("127.0.0.1", 0))
+print("ready", flush=True)
+while True:
+    readable, _, _ = select.select([sys.stdin, listening], [], [])
+    print("help for", sys.stdin.readline().strip(), flush=True)
+"""
+
+
+# -- what is typed ----------------------------------------------------------------------------------
+
+
+def test_text_before_keys_gets_no_newline_of_its_own(server: Server) -> None:
+    for pty in (False, True):
+        job_id = at_prompt(server, "stty -echo 2> /dev/null; cat", pty=pty, for_input=True)
+        said = server.call("interact_with_job", job_id=job_id, input="abc", keys=["enter"], wait_s=LONG_S)
+        assert said["stdout"] == "abc\n"
+
+
+def test_keys_go_without_text(server: Server) -> None:
+    job_id = at_prompt(server, "stty raw -echo; printf '> '; head -c 4 | od -An -c; exec cat", pty=True)
+    server.call("interact_with_job", job_id=job_id, keys=["down", "enter"], wait_s=LONG_S)
+    server.wait_until_printed(job_id, r"033   [   B  \r")
+
+
+def test_an_empty_input_alone_presses_enter(server: Server) -> None:
+    job_id = at_prompt(server, "read x; echo pressed; cat")
+    assert interact(server, job_id, "", wait_s=LONG_S)["stdout"] == "pressed\n"
+
+
+def test_nothing_at_all_is_a_clear_error(server: Server) -> None:
+    job_id = server.execute("cat")
+    with pytest.raises(ToolError, match="Nothing to type"):
+        server.call("interact_with_job", job_id=job_id)
+
+
+def test_ctrl_c_interrupts_without_a_terminal_too(server: Server) -> None:
+    job_id = at_prompt(server, "python3 -qi")
+    busy = interact(server, job_id, r"""exec("print('busy', flush=True)\nwhile True: pass")""", wait_s=0)
+    assert "waits_for_input" not in busy
+    server.wait_until_printed(job_id, "busy")
+    said = server.call("interact_with_job", job_id=job_id, keys=["ctrl-c"], wait_s=LONG_S)
+    assert "KeyboardInterrupt" in said["stderr"]
+    assert (said["status"], said["accepted_bytes"], said["waits_for_input"]) == ("running", 0, True)
+
+
+def test_ctrl_c_reaches_what_a_terminal_would_reach(server: Server, gate: Gate) -> None:
+    """The job's group, and not a daemon that it has started; also where nothing can be typed."""
+    daemon = f"setsid -f sh -c '{gate.reach}; exec sleep 1000'"
+    job_id = server.execute(f"{daemon}; sleep 1000; echo not reached", stdin="null")
+    gate.wait_until_reached()
+    said = server.call("interact_with_job", job_id=job_id, keys=["ctrl-c"], wait_s=LONG_S)
+    assert (said["status"], said["signal"], said["stdout"]) == ("killed", "SIGINT", "")
+    assert server.status(job_id)["descendants"] == 1
+
+
+def test_ctrl_d_without_a_terminal_is_the_end_of_input(server: Server) -> None:
+    job_id = at_prompt(server, "cat; echo end; exit 3")
+    said = server.call("interact_with_job", job_id=job_id, input="last", keys=["ctrl-d"], wait_s=LONG_S)
+    assert (said["stdout"], said["exit_code"]) == ("lastend\n", 3)
 
 
 @pytest.mark.parametrize("wait_s", [-1, "soon"])

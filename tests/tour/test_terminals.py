@@ -99,12 +99,22 @@ def test_a_resize_reaches_the_job_and_its_screen(server: Server, gate: Gate) -> 
     assert "40 120" in wait_for_screen(server, job_id, "40 120")
 
 
+def test_one_of_rows_and_cols_is_enough(server: Server, gate: Gate) -> None:
+    job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done")
+    gate.wait_until_reached()
+    said = server.call("interact_with_job", job_id=job_id, cols=90)
+    assert said["accepted_bytes"] == 0
+    wait_for_screen(server, job_id, "24 90")
+    server.call("interact_with_job", job_id=job_id, rows=10)
+    wait_for_screen(server, job_id, "10 90")
+
+
 @pytest.mark.skipif(not shutil.which("vim"), reason="vim is not installed")
 def test_vim_edits_a_file(server: Server, ended: Ended, tmp_path: Path) -> None:
     file = tmp_path / "text"
     job_id = start(server, f"vim -u NONE -N {file}", rows=24, cols=80)
     wait_for_screen(server, job_id, "~")
-    press(server, job_id, "ihello from a job", "esc", add_newline=False)
+    press(server, job_id, "ihello from a job", "esc")
     wait_for_screen(server, job_id, "hello from a job")
     press(server, job_id, ":wq")
     ended(job_id)

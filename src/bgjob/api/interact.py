@@ -24,7 +24,7 @@ from bgjob.terminal.keys import keys_to_bytes
 
 DEFAULT_WAIT_S = 5.0
 # a job that reads again has worked off its input when it has printed nothing more for so long;
-QUIET_S = 0.003
+QUIET_S = 0.002
 # where nobody takes the input, or the kernel does not tell, the wait is over after so long
 SETTLE_S = 0.5
 CURSOR_MODE_BYTES = 1 << 18

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bgjob.shim.pump import Pump
     from bgjob.shim.stdin import Stdin
     from bgjob.shim.stop import Stop
+    from bgjob.system.stdin_wait import Wait
 
 MOST_ROWS_OR_COLS = (1 << 16) - 1
 
@@ -86,8 +87,10 @@ class Requests:
         connection.answer(ok=True, pid=phase.pid, end=self._log.end, outcome=outcome, unread=unread, **more)
 
     def _tell_waiter(self, waiter: Waiter) -> None:
-        has_more = waiter.settling and not isinstance(self._phase(), Over)
-        self._tell_status(waiter.connection, **(self._standing() if has_more else {}))
+        if waiter.settling and not isinstance(self._phase(), Over):
+            self._tell_status(waiter.connection, **self._standing(waiter.settling.wait))
+        else:
+            self._tell_status(waiter.connection)
 
     def _wait(self, connection: Connection, request: Record) -> None:
         beyond, quiet_s, settle_s, timeout_s = (
@@ -105,9 +108,9 @@ class Requests:
     def _waits(self, connection: Connection, _request: Record) -> None:
         connection.answer(ok=True, **self._standing(), end=self._log.end)
 
-    def _standing(self) -> Record:
+    def _standing(self, wait: Wait | None = None) -> Record:
         """First the look, then the output: what a job printed before it waited is in the log then."""
-        wait = self._stdin.wait()
+        wait = wait or self._stdin.wait()
         self._pump.drain()
         sits_at_prompt = self._prompts.sits_at_prompt(wait)
         return {"waits": wait.answer, "prompt": sits_at_prompt, "quiet": self._prompts.is_quiet(wait)}

@@ -1,10 +1,11 @@
 """Whether a job has worked off what was typed into it, so that the typist can be answered.
 
     the job                                                       settled when it has been quiet for
+    is blocked in read of its pipe again, and runs alone          no time: nothing is left that could print
     is blocked in read again                                      the `quiet_s` of the request
+    the same, has printed nothing, and others of it run           WATCHING_QUIET_S: a pipeline may be at work
     watches its input, and its last line is unfinished: a REPL    PROMPT_QUIET_S
     watches its input otherwise: a server that listens for keys   WATCHING_QUIET_S
-    reads again, has printed nothing, and others of it run        WATCHING_QUIET_S: a pipeline may be at work
     has not taken the input, and has not computed either          settle_s, printing or not
     cannot be looked into                                         settle_s
     is busy                                                       never: it ends, it waits again, or time is up
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bgjob.shim.stdin import Stdin
 
 PROMPT_QUIET_S, WATCHING_QUIET_S = 0.03, 0.25
-FIRST_LOOK_S, LONGEST_LOOK_S = 0.003, 0.1
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.002, 0.1
 
 
 class Settling:
@@ -41,24 +42,32 @@ class Settling:
         self._stdin, self._pump, self._log = stdin, pump, log
         self._beyond, self._quiet_s, self._settle_s = beyond, quiet_s, settle_s
         self._look_s, self._seen = FIRST_LOOK_S, log.end
-        self._computed_at = 0.0
+        self._computed_at = self._looked_at = 0.0
+        self.wait: Wait | None = None
+        """How the job waited when it had settled."""
 
     def look_in_s(self) -> float:
         """After which time to look again; 0: the job has settled."""
-        typed_at, now = self._stdin.typed_at, time.monotonic()
-        quiet_for_s = now - max(self._pump.last_output_at, typed_at)
-        if quiet_for_s < self._quiet_s:
-            return self._quiet_s - quiet_for_s
-        wait = self._wait()
+        now = time.monotonic()
+        quiet_for_s = now - max(self._pump.last_output_at, self._stdin.typed_at)
+        may_be_over = self._has_answered and self._stdin.terminal is None
+        rest_s = FIRST_LOOK_S - (now - self._looked_at if may_be_over else quiet_for_s)
+        if rest_s > 0:
+            return rest_s
+        self._looked_at, wait = now, self._wait()
         if wait.answer == "unknown":
-            return max(0.0, self._settle_s - quiet_for_s)
+            return self._look_within_s(self._settle_s - quiet_for_s)
         if not self._stdin.was_taken():
-            left_s = self._settle_s - (now - max(typed_at, self._last_computed_at(now)))
-            return min(left_s, self._next_look_s()) if left_s > 0 else 0.0
+            idle_for_s = now - max(self._stdin.typed_at, self._last_computed_at(now))
+            return self._look_within_s(self._settle_s - idle_for_s)
         if wait.answer == "no":
             return self._next_look_s()
         left_s = self._needed_quiet_s(wait) - quiet_for_s
-        return left_s if left_s > 0 else self._last_look_s()
+        return left_s if left_s > 0 else self._last_look_s(wait)
+
+    @property
+    def _has_answered(self) -> bool:
+        return self._log.end > self._beyond
 
     def _wait(self) -> Wait:
         """The cheap look comes first."""
@@ -74,14 +83,20 @@ class Settling:
         if wait.how == "watching":
             is_asking = prompt.is_unfinished(self._log.last_bytes(PROMPT_BYTES))
             return PROMPT_QUIET_S if is_asking else WATCHING_QUIET_S
-        has_answered = self._log.end > self._beyond
-        is_alone = has_answered or prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid()))
-        return self._quiet_s if is_alone else WATCHING_QUIET_S
+        if prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid())):
+            return 0.0 if self._stdin.terminal is None else self._quiet_s
+        return self._quiet_s if self._has_answered else WATCHING_QUIET_S
 
-    def _last_look_s(self) -> float:
+    def _last_look_s(self, wait: Wait) -> float:
         """What the job printed before it waited may still be in its pipe."""
         before = self._log.end
-        return 0.0 if self._pump.settled_log_end() == before else self._quiet_s
+        if self._pump.settled_log_end() > before:
+            return self._quiet_s
+        self.wait = wait
+        return 0.0
+
+    def _look_within_s(self, left_s: float) -> float:
+        return min(left_s, self._next_look_s()) if left_s > 0 else 0.0
 
     def _next_look_s(self) -> float:
         """Doubles, and begins anew with each output."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Tell = Callable[["Waiter"], None]
 
-LOOK_AGAIN_S = 0.003
-
 
 class Waiter:
     def __init__(
@@ -61,7 +59,7 @@ class Waiters:
         if look_in_s <= 0:
             self._answer(waiter)
         else:
-            self._look_in(waiter, max(look_in_s, LOOK_AGAIN_S))
+            self._look_in(waiter, look_in_s)
 
     def _quiet_in_s(self, waiter: Waiter) -> float | None:
         """When it may be answered; None: nothing new was printed yet."""
