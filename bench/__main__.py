@@ -16,7 +16,7 @@ from bench import tasks_output as jobs
 from bench import tasks_terminal as prompts
 from bench.lab import OURS, BenchError, Lab, Side
 from bench.report import Result, exit_status, markdown, merged
-from bench.tasks import sums
+from bench.tasks import sums, tool_list
 
 Measure = Callable[[Lab], Result]
 RUN: list[Measure] = [
@@ -34,6 +34,7 @@ AGENT: list[Measure] = [
     *(jobs.pip, jobs.npm, jobs.apt, jobs.tqdm, jobs.pull),
     *(prompts.python_repl, prompts.node_repl, prompts.bash_repl, prompts.sqlite_repl),
     *(prompts.question, prompts.interrupt, prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
+    tool_list,
 ]
 ABOUT = {
     "run": (

@@ -1,5 +1,6 @@
 """A task for a model, played at each server: what it costs there, and the sums that are held to goals."""
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import wraps
@@ -7,7 +8,7 @@ from typing import Any
 
 from bench.lab import OURS, REFERENCE, Lab, Side
 from bench.report import Cost, Goal, Result, Row, Task, ours_at_most, ratio_at_most
-from bench.session import WithBgjob, WithReference
+from bench.session import BYTES_PER_TOKEN, WithBgjob, WithReference
 
 Play = Callable[[Any], None]
 Measure = Callable[[Lab], Result]
@@ -49,6 +50,18 @@ def _played(play: Play, lab: Lab, side: Side) -> tuple[Cost, str]:
         return session.cost(), ", ".join(session.checked)
 
 
+def tool_list(lab: Lab) -> Result:
+    """What a model reads of each server once a session; in no sum."""
+    samples = [[_tokens_of_tools(lab, side)] for side in lab.sides]
+    return Result([lab.row("tool_list, once a session", samples, unit="tokens")])
+
+
+def _tokens_of_tools(lab: Lab, side: Side) -> float:
+    with lab.server(side) as server:
+        text = json.dumps(server.tools(), separators=(",", ":"), ensure_ascii=False)
+        return len(text.encode()) // BYTES_PER_TOKEN
+
+
 def sums(tasks: list[Task]) -> list[Row]:
     """Over the tasks that both servers can do; the largest answer over all."""
     both = sorted((one for one in tasks if one.its), key=_its_tokens)
@@ -57,14 +70,15 @@ def sums(tasks: list[Task]) -> list[Row]:
     if len(both) < 2:
         return largest
     return [
+        _sum("seconds", both, lambda cost: cost.seconds),
         _sum("turns", both, lambda cost: cost.turns, A_THIRD),
         _sum("tokens of answers", both, lambda cost: cost.tokens, A_THIRD),
-        _sum(f"the same without {both[-1].title}", both[:-1], lambda cost: cost.tokens),
+        _sum(f"tokens without {both[-1].title}", both[:-1], lambda cost: cost.tokens),
         *largest,
     ]
 
 
-def _sum(what: str, tasks: list[Task], figure: Callable[[Cost], int], goal: Goal | None = None) -> Row:
+def _sum(what: str, tasks: list[Task], figure: Callable[[Cost], float], goal: Goal | None = None) -> Row:
     ours, its = sum(figure(one.ours) for one in tasks), sum(figure(one.its) for one in tasks if one.its)
     return Row(f"{what}, {len(tasks)} tasks", "", [ours], [its], REFERENCE, goal)
 
