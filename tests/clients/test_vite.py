@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
-from bgjob.api.processes import sits_at_prompt, waits_for_input
+from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from tests.support.requires import linux_only, needs
 from tests.support.waiting import wait_until
 
@@ -40,8 +40,7 @@ def dev_server(jobs: Jobs, project: Path) -> Callable[[bool], str]:
         command = "exec node_modules/.bin/vite --host 127.0.0.1 --port 0"
         job_id = jobs.execute(command, cwd=str(project), pty=pty, env={"CI": ""}).id
         (waited,) = jobs.wait_for([job_id], pattern="ready in", timeout_s=READY_S)
-        assert waited.met
-        assert waited.met.condition == "pattern", waited.output
+        assert waited.met, waited.output
         return job_id
 
     return start

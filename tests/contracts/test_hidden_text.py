@@ -22,7 +22,7 @@ from bgjob.api import Jobs, JobStatus
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
 from bgjob.mcp import results
-from bgjob.mcp.registry import _output_fields
+from bgjob.mcp.registry import OUTPUT, _fields_marked
 from bgjob.mcp.tools import TOOLS
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.homes import end_all_jobs
@@ -139,7 +139,11 @@ def test_the_reader_finds_each_kind() -> None:
 def test_only_output_goes_out_as_it_came() -> None:
     """And that is cleaned before, unless it is asked for raw."""
     kinds = [kind for kind in vars(results).values() if is_dataclass(kind) and isinstance(kind, type)]
-    assert {name for kind in kinds for name in _output_fields(kind)} == {"stdout", "stderr", "interleaved"}
+    assert {name for kind in kinds for name in _fields_marked(OUTPUT, kind)} == {
+        "stdout",
+        "stderr",
+        "interleaved",
+    }
 
 
 @pytest.mark.parametrize("pty", [False, True])

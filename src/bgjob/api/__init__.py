@@ -17,6 +17,7 @@ The faces import this folder; it imports everything below but the shim.
     hints       what may help a caller, and the job does not say
     output      what a job printed: all, the last lines, as it comes
     screen      the screen of a job on a terminal
+    read        what a job printed, and how it stands
     search      lines that match, in one job or all
     wait        wait until conditions come true
     conditions  what a wait is for, and whether it has come true
@@ -45,6 +46,7 @@ from bgjob.api.news import News
 from bgjob.api.output import FEW_TOKENS, Shown, View, follow_output, job_output, tail_output
 from bgjob.api.processes import processes_of
 from bgjob.api.queue import prioritize
+from bgjob.api.read import read_output, read_tail
 from bgjob.api.results import (
     Chunk,
     EventPage,
@@ -60,6 +62,7 @@ from bgjob.api.results import (
     Output,
     Page,
     Picture,
+    Reading,
     Waited,
 )
 from bgjob.api.search import search_output
@@ -100,6 +103,7 @@ __all__ = [
     "Output",
     "Page",
     "Picture",
+    "Reading",
     "Shown",
     "Typed",
     "View",
@@ -149,6 +153,8 @@ class Jobs:
     find_typed = _Verb(find_typed)
     output = _JobVerb(job_output)
     tail = _JobVerb(tail_output)
+    read = _JobVerb(read_output)
+    read_tail = _JobVerb(read_tail)
     follow = _JobVerb(follow_output)
     search = _Verb(search_output)
     wait = _Verb(wait_for_conditions)

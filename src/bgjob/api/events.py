@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
+from bgjob.api.find import ids_of
 from bgjob.api.news import News
 from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import EventPage, JobEvent
@@ -62,6 +63,7 @@ def job_events(
     unless the caller chooses kinds: without what led to an end that is told too.
     """
     settings, place = context.settings, _begin(context, since, timeout_s)
+    job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
     room = Room(budget, newest, condensed and kinds is None)

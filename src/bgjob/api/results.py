@@ -44,6 +44,19 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What a job printed, and how it stands."""
+
+    job: Job
+    output: Output
+    waits_for_input: bool | None
+    """As in a JobStatus."""
+    prompt: str | None
+    left_running: int
+    """As in a JobStatus."""
+
+
+@dataclass(frozen=True)
 class Interaction:
     output: Output
     accepted_bytes: int

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from bgjob.api.context import Context
+from bgjob.api.find import ids_of
 from bgjob.api.output import STREAMS
 from bgjob.api.results import Found, FoundInJob, Match
 from bgjob.api.snapshot import Snapshot
@@ -51,6 +52,7 @@ def search_output(
     timed = times or after is not None or before is not None
     chosen: list[tuple[Job, Match]] = []
     count, searched, complete = 0, 0, True
+    job_ids = None if job_ids is None else ids_of(context, job_ids)
     for snapshot in _snapshots(context, job_ids, oldest_first):
         room = limit - len(chosen)
         try:
@@ -94,7 +96,7 @@ def _snapshots(context: Context, job_ids: Sequence[str] | None, oldest_first: bo
     """Of these jobs or of all, newest first or oldest first. JobNotFound: one of these does not exist."""
     places = {job_id: place for place, job_id in context.store.ids()}
     if job_ids is not None:
-        by_place = sorted(dict.fromkeys(job_ids), key=lambda job_id: places.get(job_id, ""))
+        by_place = sorted(job_ids, key=lambda job_id: places.get(job_id, ""))
         yield from [Snapshot(context, each) for each in (by_place if oldest_first else reversed(by_place))]
         return
     for job_id in reversed(places) if oldest_first else places:

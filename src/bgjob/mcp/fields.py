@@ -1,9 +1,8 @@
 """How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Any, Literal, NotRequired, cast
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from bgjob.api import Executed, JobEvent, JobStatus, Output
@@ -19,6 +18,8 @@ from bgjob.core.job import (
     Running,
     State,
     cause_word,
+    exit_code,
+    limit_word,
     reason,
     signal_number,
     status_word,
@@ -49,11 +50,7 @@ class ToldEvent(TypedDict):
     kind: str
     job_id: str
     name: NotRequired[str]
-    command: NotRequired[Annotated[str, Field(description="if there is no name")]]
-    cause: NotRequired[str]
-    exit_code: NotRequired[int]
-    line: NotRequired[str]
-    prompt: NotRequired[str]
+    command: NotRequired[str]
 
 
 def event_fields(event: JobEvent) -> ToldEvent:
@@ -94,8 +91,29 @@ def reason_of(state: State, place: Place | None) -> str | None:
     return place.reason if place else reason(state)
 
 
-def left_running_of(ran: Executed) -> int:
-    return ran.waited.status.left_running if ran.waited else ran.left_running
+def standing_fields(
+    state: State,
+    place: Place | None = None,
+    *,
+    left_running: int = 0,
+    waits_for_input: bool | None = None,
+    prompt: str | None = None,
+    hint: str | None = None,
+) -> dict[str, Any]:
+    """How a job stands, in every answer about it. What says nothing is None."""
+    return {
+        "status": status_word(state),
+        "exit_code": exit_code(state),
+        "cause": cause_of(state),
+        "reason": reason_of(state, place),
+        "limit": limit_word(state),
+        "signal": signal_of(state),
+        "position": place.position if place else None,
+        "left_running": left_running or None,
+        "waits_for_input": waits_for_input or None,
+        "prompt": prompt,
+        "hint": hint or None,
+    }
 
 
 def start_hint(ran: Executed, is_other: bool) -> str | None:

@@ -48,6 +48,8 @@ CALLER, OPTIONS = "caller", "options"
 
 OUTPUT = "output"
 """Marks a field with a job's output: the api has cleaned it, or the caller wants it raw."""
+LONG = "long"
+"""Marks another field that may be long. Both come after the short ones: clients cut the end of an answer."""
 
 Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
 """Given the arguments and the answer of a call: fields to add to the answer."""
@@ -61,7 +63,7 @@ class Caller:
         self._progress = progress
         self.cancellation = Cancellation()
 
-    def tell(self, total_s: float) -> Callable[[float, str], None]:
+    def tell(self, total_s: float | None) -> Callable[[float, str], None]:
         """From the thread of the call."""
 
         def tell(passed_s: float, message: str) -> None:
@@ -211,8 +213,8 @@ def plain(answer: Any) -> Any:
     if isinstance(answer, str):
         return without_hidden(_sendable(answer))
     if is_dataclass(answer) and not isinstance(answer, type):
-        output = _output_fields(type(answer))
-        fields = vars(answer).items()
+        output, long = (_fields_marked(mark, type(answer)) for mark in (OUTPUT, LONG))
+        fields = sorted(vars(answer).items(), key=lambda field: field[0] in output | long)
         return {key: value if key in output else plain(value) for key, value in fields if value is not None}
     if isinstance(answer, Mapping):
         return {plain(str(key)): plain(value) for key, value in answer.items()}
@@ -222,9 +224,9 @@ def plain(answer: Any) -> Any:
 
 
 @cache
-def _output_fields(answer: type) -> frozenset[str]:
+def _fields_marked(mark: str, answer: type) -> frozenset[str]:
     hints = get_type_hints(answer, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if OUTPUT in getattr(hint, "__metadata__", ()))
+    return frozenset(name for name, hint in hints.items() if mark in getattr(hint, "__metadata__", ()))
 
 
 def success(answer: dict[str, Any]) -> CallToolResult:

@@ -19,13 +19,13 @@ from bgjob.api import (
     KillWord,
     Match,
     Mode,
-    Output,
     Page,
+    Reading,
     Waited,
 )
+from bgjob.api.hints import still_running
 from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import (
-    CauseWord,
     Ended,
     Job,
     OverLimit,
@@ -41,18 +41,18 @@ from bgjob.mcp.fields import (
     cause_of,
     duration_s_of,
     event_fields,
-    left_running_of,
     phase_of,
     printed_fields,
     reason_of,
     runs_of,
     shortened,
     signal_of,
+    standing_fields,
     start_hint,
     started,
     timestamp,
 )
-from bgjob.mcp.registry import OUTPUT
+from bgjob.mcp.registry import LONG, OUTPUT
 from bgjob.mcp.schema import UNLISTED
 from bgjob.system.processes import signal_name
 
@@ -61,90 +61,107 @@ Rare = Field(json_schema_extra={UNLISTED: True})
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
 Texts = Annotated[list[str] | None, Rare]
+Seconds = Annotated[float | None, Rare]
+Flag = Annotated[bool | None, Rare]
+Screen = Annotated[str | None, Rare, LONG]
 Interleaved = Annotated[str | None, Rare, OUTPUT]
 # Of a command that is shown whole: a command may have any size, an answer may not.
 COMMAND_CHARACTERS = 20_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Printed:
-    stdout: Annotated[str, OUTPUT]
-    stderr: Annotated[str, OUTPUT]
-    cursor: str
-    stdout_left_out_bytes: Count = None
-    stderr_left_out_bytes: Count = None
-    stdout_dropped_bytes: Count = None
-    stderr_dropped_bytes: Count = None
-    interleaved: Interleaved = None
-    screen: Text = None
-    cursor_row: Count = None
-    cursor_column: Count = None
-    highlight: Texts = None
-    title: Text = None
-
-    @classmethod
-    def of(cls, output: Output) -> "Printed":
-        return cls(**printed_fields(output))
+# Of the bases of an answer, the fields of the last come first; long texts are last of all.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class OneJob:
     job_id: str
-    status: StatusWord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How a job stands."""
+
+    status: str
     exit_code: int | None = None
-    left_running: Count = None
-    position: Count = None
-    reused: Annotated[bool | None, Rare] = None
-    command: Text = None
-    cause: Annotated[CauseWord | None, Rare] = None
+    cause: Text = None
     reason: Text = None
     limit: Text = None
     signal: Text = None
-    stdout: Annotated[str | None, OUTPUT] = None
-    stderr: Annotated[str | None, OUTPUT] = None
-    cursor: str | None = None
+    position: Count = None
+    left_running: Count = None
+    waits_for_input: Flag = None
+    prompt: Text = None
+    hint: Text = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What an answer shows of a job's output beside stdout and stderr, and what is missing."""
+
     stdout_left_out_bytes: Count = None
     stderr_left_out_bytes: Count = None
     stdout_dropped_bytes: Count = None
     stderr_dropped_bytes: Count = None
-    interleaved: Interleaved = None
-    screen: Text = None
     cursor_row: Count = None
     cursor_column: Count = None
     highlight: Texts = None
     title: Text = None
-    hint: Text = None
-    met: bool | None = None
-    condition: str | None = None
-    match: str | None = None
-    waits_for_input: bool | None = None
-    prompt: Text = None
-    waited_s: float | None = None
+    screen: Screen = None
+    interleaved: Interleaved = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Shown, Standing):
+    cursor: str
+    stdout: Annotated[str, OUTPUT]
+    stderr: Annotated[str, OUTPUT]
+
+    @classmethod
+    def of(cls, read: Reading) -> "Printed":
+        standing = standing_fields(
+            read.job.state,
+            left_running=read.left_running,
+            waits_for_input=read.waits_for_input,
+            prompt=read.prompt,
+            hint=still_running(read.job.state, read.left_running),
+        )
+        return cls(**standing, **printed_fields(read.output))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started(Shown, Standing, OneJob):
+    met: Annotated[bool | None, Field(description="of until")] = None
+    condition: Text = None
+    match: Text = None
+    waited_s: Seconds = None
+    reused: Flag = None
+    command: Text = None
+    cursor: str | None = None
+    stdout: Annotated[str | None, OUTPUT] = None
+    stderr: Annotated[str | None, OUTPUT] = None
 
     @classmethod
     def of(cls, ran: Executed) -> "Started":
         state, waited = ran.job.state, ran.waited
-        came = waited.came if waited and ran.met is not None else None
+        status, came = (waited.status, waited.came) if waited else (None, None)
         is_other = ran.reused and ran.asked_command not in (None, ran.job.spec.command)
+        standing = standing_fields(
+            state,
+            ran.place,
+            left_running=status.left_running if status else ran.left_running,
+            waits_for_input=status.waits_for_input if status else None,
+            prompt=status.prompt if status else None,
+            hint=start_hint(ran, is_other),
+        )
         return cls(
             job_id=ran.job.id,
-            status=status_word(state),
-            exit_code=exit_code(state),
-            left_running=left_running_of(ran) or None,
-            position=ran.place.position if ran.place else None,
+            **standing,
+            met=ran.met,
+            condition=came.condition if came and ran.met is not None else None,
+            match=came.detail if came else None,
+            waited_s=waited.cut_to_s if waited else None,
             reused=ran.reused or None,
             command=shortened(ran.job.spec.command, LISTED_COMMAND_CHARACTERS) if is_other else None,
-            cause=cause_of(state),
-            reason=reason_of(state, ran.place),
-            limit=limit_word(state),
-            signal=signal_of(state),
-            hint=start_hint(ran, is_other),
-            met=ran.met,
-            condition=came.condition if came else None,
-            match=came.detail if came else None,
-            waits_for_input=(waited.status.waits_for_input or None) if waited else None,
-            prompt=waited.status.prompt if waited else None,
-            waited_s=waited.cut_to_s if waited else None,
             **(printed_fields(waited.output) if waited else {}),
         )
 
@@ -152,34 +169,34 @@ class Started:
 @dataclass(frozen=True, kw_only=True)
 class Status:
     status: StatusWord
-    started: str
-    command: str
-    cwd: str
-    output_bytes: int
-    descendants: Annotated[int, Field(description="its processes alive now")]
+    exit_code: int | None = None
+    cause: Text = None
+    signal: Text = None
+    reason: Text = None
+    limit: Text = None
     left_running: Count = None
     phase: Annotated[Literal["restarting"] | None, Rare] = None
     position: Count = None
     priority: Count = None
-    exit_code: int | None = None
-    cause: str | None = None
-    signal: str | None = None
-    reason: Text = None
-    limit: Text = None
-    peak_memory_bytes: Count = None
-    ended: Text = None
-    duration_s: float | None = None
-    pid: Count = None
-    name: Text = None
-    waits_for_input: Annotated[bool | None, Field(description="sits at a prompt")] = None
+    waits_for_input: Annotated[bool | None, Field(description="it sits at prompt")] = None
     prompt: str | None = None
-    idle_s: Annotated[float | None, Field(description="since it printed")] = None
     hint: Text = None
+    name: Text = None
+    started: str
+    ended: Text = None
+    duration_s: Seconds = None
+    idle_s: Seconds = None
+    output_bytes: Annotated[int, Rare]
+    descendants: Annotated[int, Rare]
+    pid: Count = None
+    peak_memory_bytes: Count = None
+    cwd: Annotated[str, Rare]
+    command: Annotated[str, LONG]
     restarts: Count = None
-    runs: Annotated[list[dict[str, Any]] | None, Rare] = None
+    runs: Annotated[list[dict[str, Any]] | None, Rare, LONG] = None
     limits: Annotated[dict[str, Any] | None, Rare] = None
     limited_by: Annotated[dict[str, str] | None, Rare] = None
-    activity: Annotated[dict[str, Any] | None, Rare] = None
+    activity: Annotated[dict[str, Any] | None, Rare, LONG] = None
 
     @classmethod
     def of(cls, status: JobStatus) -> "Status":
@@ -219,31 +236,17 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How a job stands that was typed into. As the last base of an answer, its fields come first."""
-
-    status: StatusWord
-    exit_code: int | None = None
-    cause: Text = None
-    signal: Text = None
-    waits_for_input: bool | None = None
-    prompt: str | None = None
+class Typing:
     accepted_bytes: int
-    unread_bytes: int | None = None
+    unread_bytes: Count = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply(Printed, Standing):
+class Reply(Printed, Typing):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
-        state = said.job.state
         return cls(
-            status=status_word(state),
-            exit_code=exit_code(state),
-            cause=cause_word(state),
-            signal=signal_of(state),
-            waits_for_input=said.waits_for_input or None,
-            prompt=said.prompt,
+            **standing_fields(said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt),
             accepted_bytes=said.accepted_bytes,
             unread_bytes=said.unread_bytes or None,
             **printed_fields(said.output),
@@ -260,7 +263,7 @@ class Listed:
     exit_code: int | None = None
     left_running: Count = None
     cause: Text = None
-    waits_for_input: bool | None = None
+    waits_for_input: Flag = None
     position: Count = None
     reason: Text = None
 
@@ -284,7 +287,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Listing:
-    jobs: list[Listed]
+    jobs: Annotated[list[Listed], LONG]
     next_cursor: str | None = None
 
     @classmethod
@@ -293,65 +296,51 @@ class Listing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WaitedFor(Printed):
-    job_id: str
-    status: StatusWord
-    condition: str | None = None
+class WaitedFor(Printed, OneJob):
+    condition: Annotated[str | None, Field(description="exit, pattern, port, …")] = None
     match: str | None = None
-    exit_code: int | None = None
-    left_running: Count = None
-    position: Count = None
-    reason: Text = None
-    cause: Annotated[CauseWord | None, Rare] = None
-    limit: Text = None
-    signal: Text = None
-    waits_for_input: bool | None = None
-    prompt: Text = None
-    hint: Text = None
 
     @classmethod
     def of_one(cls, waited: Waited) -> "WaitedFor":
         status, came = waited.status, waited.came
-        return cls(
-            job_id=status.job.id,
-            status=status_word(status.job.state),
-            condition=came.condition if came else None,
-            match=came.detail if came else None,
-            exit_code=exit_code(status.job.state),
-            left_running=status.left_running or None,
-            position=status.place.position if status.place else None,
-            reason=reason_of(status.job.state, status.place),
-            cause=cause_of(status.job.state),
-            limit=limit_word(status.job.state),
-            signal=signal_of(status.job.state),
-            waits_for_input=status.waits_for_input or None,
+        standing = standing_fields(
+            status.job.state,
+            status.place,
+            left_running=status.left_running,
+            waits_for_input=status.waits_for_input,
             prompt=status.prompt,
             hint=status.hint,
+        )
+        return cls(
+            job_id=status.job.id,
+            **standing,
+            condition=came.condition if came else None,
+            match=came.detail if came else None,
             **printed_fields(waited.output),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Waits:
-    met: Annotated[bool, Field(description="false: time was up, call again with the cursors")]
+    met: bool
+    waited_s: Seconds = None
     jobs: list[WaitedFor]
-    waited_s: Annotated[float | None, Rare] = None
 
     @classmethod
     def of(cls, waited: list[Waited], mode: Mode) -> "Waits":
         came_true = [each.met for each in waited]
         met = all(came_true) if mode == "all" else any(came_true)
-        return cls(met, list(map(WaitedFor.of_one, waited)), waited[0].cut_to_s)
+        return cls(met=met, waited_s=waited[0].cut_to_s, jobs=list(map(WaitedFor.of_one, waited)))
 
 
 @dataclass(frozen=True)
 class FoundLine:
     line: str
-    cursor: Annotated[str, Field(description="as since: the whole line")]
-    stream: Literal["stderr"] | None = None
-    time: str | None = None
-    before: Annotated[list[str] | None, Field(description="context_lines")] = None
-    after: list[str] | None = None
+    cursor: str
+    stream: Text = None
+    time: Text = None
+    before: Texts = None
+    after: Texts = None
 
     @classmethod
     def of(cls, match: Match) -> "FoundLine":
@@ -368,7 +357,7 @@ class FoundLine:
 @dataclass(frozen=True, kw_only=True)
 class FoundIn:
     job_id: str
-    name: str | None = None
+    name: Text = None
     matches: list[FoundLine]
 
     @classmethod
@@ -379,11 +368,9 @@ class FoundIn:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundLines:
-    count: Annotated[int, Field(description="all matching lines, shown or not")]
+    count: Annotated[int, Field(description="of all matches")]
     shown: Count = None
-    complete: Annotated[
-        bool, Field(description="false: 30 s were up, or a log is unreadable; narrow job_ids")
-    ]
+    complete: Annotated[bool, Field(description="false: 30 s were up")]
     jobs: list[FoundIn]
 
     @classmethod
@@ -394,12 +381,12 @@ class FoundLines:
 
 @dataclass(frozen=True)
 class Told:
-    events: Annotated[list[ToldEvent], Field(description="oldest first")]
+    events: Annotated[list[ToldEvent], Field(description="oldest first"), LONG]
     cursor: str
-    more: Annotated[bool | None, Field(description="true: call again with cursor")] = None
+    more: Annotated[bool | None, Field(description="call again with cursor")] = None
     left_out: Count = None
-    earlier: Annotated[str | None, Field(description="as since: also the older ones")] = None
-    gone_bytes: Annotated[int | None, Field(description="of deleted events")] = None
+    earlier: Text = None
+    gone_bytes: int | None = None
 
     @classmethod
     def of(cls, found: EventPage) -> "Told":
@@ -417,8 +404,8 @@ class Told:
 class Killing:
     status: KillWord
     processes: Annotated[int, Field(description="how many there were")]
-    exit_code: int | None = None
-    signal: str | None = None
+    exit_code: Count = None
+    signal: Text = None
 
     @classmethod
     def of(cls, kill: Kill) -> "Killing":

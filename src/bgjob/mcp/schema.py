@@ -30,6 +30,8 @@ def compact(schema: Schema) -> Schema:
 def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     essence = _resolved(_without_null(_resolved(schema, definitions)), definitions)
     essence = {key: essence[key] for key in ("type", *essence) if key in essence}
+    if required := essence.get("required"):
+        essence["required"] = [name for name in required if UNLISTED not in essence["properties"][name]]
     return {
         key: _compact_part(key, value, definitions)
         for key, value in essence.items()

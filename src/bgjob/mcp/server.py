@@ -20,14 +20,22 @@ from bgjob.mcp.registry import Annotate
 from bgjob.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
-Shell commands as background jobs that outlive this server. execute_command starts one; with wait_s a quick \
-command needs only that call. Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a \
-port, falls silent or waits for input; job_events tells what happened to all jobs since a cursor, after a \
-restart too. Every answer has a cursor: pass it as since to read only what is new; max_tokens bounds an \
-answer, search_job_output finds a line. interact_with_job answers prompts; start editors, REPLs and menus \
-with pty=true and look at view=screen. name with if_running=reuse gives one dev server instead of two. \
-kill_job ends a job with all it started; list_jobs finds the jobs of earlier sessions: kill_job what is no \
-longer needed."""
+Shell commands as background jobs that outlive this server and its client, shared by agents and people.
+
+Use it for what is slow, endless or asks: builds, test suites, dev servers, installs, REPLs, editors, password \
+and y/n prompts, whatever must survive a restart. Your own shell is fine for quick looks: ls, git status, rg.
+
+- Start: execute_command. wait_s=30 gives exit code and output in one call. A server: until={"port": 3000} or \
+{"pattern": "ready in"}, name="dev", if_running="reuse": one call, one server. A program that asks: pty=true; \
+the call returns at its prompt. Never end a command with & or nohup.
+- Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent, or asks.
+- Answer prompts by interact_with_job (input, keys); it returns at the next prompt. Full-screen programs answer \
+with their screen.
+- Every answer has status and cursor; since=cursor reads only what is new. Output is cut to max_tokens with the \
+cursor of what was left out; search_job_output finds a line; get_job_status has the log's path.
+- A job is called by its id, the id's first characters, or its name.
+- After a restart or compaction: list_jobs, job_events. kill_job ends a job with all that it started: do so when \
+it is no longer needed."""
 
 log = logging.getLogger(__name__)
 

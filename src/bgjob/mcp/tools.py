@@ -21,20 +21,27 @@ ENDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
-JobId = Annotated[str, Field(description="UUID from execute_command or list_jobs")]
-Since = Annotated[str | None, Field(description="an earlier answer's cursor: only what is new")]
-MaxTokens = Annotated[int | None, Field(ge=50, description="per stream")]
-FewTokens = Annotated[int, Field(ge=50, description="per stream")]
-Raw = Annotated[bool, Field(description="with colours, progress, repeats")]
-Seen = Annotated[View, Field(description="interleaved has times; screen is a pty's")]
-Look = Annotated[View | None, Field(description="default: screen of a full-screen pty program, else apart")]
-Stream = Annotated[Literal["stdout", "stderr"] | None, Field(description="default: both")]
+JobId = Annotated[str, Field(description="Id, its first characters (4 or more), or name")]
+Since = Annotated[str | None, Field(description="Cursor of an earlier answer: only what is new")]
+MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; default 8000")]
+FewTokens = Annotated[int, Field(ge=50, description="Per stream")]
+Pattern = Annotated[str | None, Field(description="RE2, e.g. 'ready in|listening'")]
+StopPattern = Annotated[str | None, Field(description="Ends the wait, not the job, e.g. '^error'")]
+Port = Annotated[int | None, Field(ge=0, le=65535, description="It listens on it; 0: any")]
+Silence = Annotated[float | None, Field(gt=0, description="Seconds without output")]
+ForInput = Annotated[bool, Field(description="It reads its stdin")]
 
 OPTIONS = (
-    "Limits: memory '2GB', cpu_s, processes, open_files, file_size, output, on_output 'stop', silence_s. "
-    "Queue: after_policy 'any', delay_s, priority, group. restart 'on-failure'|'always', max_restarts, backoff_s"
+    "Limits: memory, file_size, output (bytes or '2GB'), cpu_s, silence_s (seconds), processes, open_files; on_output "
+    "'stop'. Queue: after_policy 'any', delay_s, priority -1000..1000, group. restart 'on-failure'|'always', "
+    "max_restarts, backoff_s"
 )
 Unlisted = Field(json_schema_extra={UNLISTED: True})
+"""Accepted, and described in docs/reference.md; the schema, which every caller pays for, does without."""
+Raw = Annotated[bool, Unlisted]
+Literally = Annotated[bool, Unlisted]
+Stream = Annotated[Literal["stdout", "stderr"] | None, Unlisted]
+Size = Annotated[int | None, Unlisted]
 
 TOOLS = Registry[Jobs]()
 
@@ -47,43 +54,50 @@ class UntilArgument(TypedDict, total=False):
     port: Annotated[int | None, Field(ge=0, le=65535)]
     silence_s: Annotated[float | None, Field(gt=0)]
     for_input: bool
-    literal: Annotated[bool, Unlisted]
-    stream: Annotated[Literal["stdout", "stderr"] | None, Unlisted]
+    literal: Literally
+    stream: Stream
 
 
 @TOOLS.tool(DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
 def execute_command(
     jobs: Jobs,
     caller: Caller,
-    command: Annotated[str, Field(description="E.g. 'npm ci && npm test 2>&1 | tee log'")],
-    cwd: Annotated[str | None, Field(description="Absolute, or from the server's")] = None,
+    command: Annotated[str, Field(description="E.g. 'npm ci && npm test'; no & at its end")],
+    cwd: Annotated[str | None, Field(description="Default: the server's")] = None,
     env: Annotated[
         dict[str, str] | None,
-        Field(description="Added, e.g. {'PORT': '3000'}; for secrets: others see command"),
+        Field(description="To add; for secrets: others can see command"),
     ] = None,
-    name: Annotated[str | None, Field(description="Label, e.g. 'dev server'")] = None,
-    timeout_s: Annotated[float | None, Field(gt=0, description="Kill it after")] = None,
-    shell: Annotated[str | None, Field(description="sh (default), bash, dash, zsh, ksh")] = None,
-    wait_s: Annotated[float, Field(ge=0, description="Longest wait for its end")] = 0,
-    until: Annotated[UntilArgument | None, Field(description="wait for this instead")] = None,
+    name: Annotated[str | None, Field(description="E.g. 'dev'; usable as job_id")] = None,
+    timeout_s: Annotated[float | None, Field(gt=0, description="Kill the job after; to wait, wait_s")] = None,
+    shell: Annotated[str | None, Unlisted] = None,
+    wait_s: Annotated[
+        float, Field(ge=0, description="Wait up to so long (45 s) for its end or a prompt")
+    ] = 0,
+    until: Annotated[UntilArgument | None, Field(description="Wait for this, not its end: a server")] = None,
+    stdin: Annotated[
+        StdinWord | None, Field(description="null: /dev/null, default with wait_s; open: to type into")
+    ] = None,
+    pty: Annotated[bool, Field(description="A terminal: REPLs, editors, menus, passwords")] = False,
+    if_running: Annotated[
+        IfRunning,
+        Field(description="If one of this name runs: start another, use it, fail, kill it"),
+    ] = "new",
     max_tokens: FewTokens = FEW_TOKENS,
-    if_running: Annotated[IfRunning, Field(description="what if a job of this name runs")] = "new",
-    pty: Annotated[bool, Field(description="on a terminal: editors, REPLs, passwords")] = False,
-    rows: int = 24,
-    cols: int = 80,
-    stdin: Annotated[StdinWord | None, Field(description="null: /dev/null; open can be typed into")] = None,
-    queue: Annotated[bool, Field(description="wait for a free slot instead of failing")] = False,
-    after: Annotated[list[str] | None, Field(description="queue it behind these ids or names")] = None,
-    watch: Annotated[list[str] | None, Field(description="RE2; each match is an event")] = None,
+    queue: Annotated[bool, Field(description="If no slot is free, wait for one")] = False,
+    after: Annotated[list[str] | None, Field(description="Start when these jobs succeeded")] = None,
+    watch: Annotated[list[str] | None, Field(description="RE2; matching lines become events")] = None,
     options: Annotated[dict[str, Any] | None, Field(description=OPTIONS)] = None,
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
+    rows: Annotated[int, Unlisted] = 24,
+    cols: Annotated[int, Unlisted] = 80,
 ) -> Started:
-    """Start a shell command as a background job and return its job_id; with wait_s also its output, if it
-    ends in time. Use it for builds, tests, servers, anything slow or interactive; use interact_with_job
-    instead to type into a job that runs. Pipes, &&, globs and newlines work, with the user's full rights.
-    Each job has a fresh shell: an earlier cd or export is gone. The job outlives this server; it ends by
-    itself, by timeout_s or by kill_job. Next: wait_for_job. Errors: 'Invalid command' (blank or refused by
-    policy), 'Job limit reached'."""
+    """Start a shell command as a background job and return its job_id; with wait_s or until also its output, exit
+    code or prompt. Use it for builds, tests, servers, installs, whatever is slow or asks; use interact_with_job
+    instead to type into a job that runs. It has the user's full rights and a fresh bash (no earlier cd or
+    export), outlives this server, and ends by itself, by timeout_s or by kill_job. When the wait is up it goes
+    on: next wait_for_job with since=cursor; if it waits_for_input, interact_with_job. Errors: 'Invalid command'
+    (blank or refused), 'Job limit reached'."""
     return Started.of(
         jobs.run(
             command,
@@ -105,7 +119,7 @@ def execute_command(
             until=until,
             shown=Shown.within(max_tokens, view=None),
             cancellation=caller.cancellation,
-            tell=caller.tell(wait_s),
+            tell=caller.tell(wait_s or None),
         )
     )
 
@@ -114,25 +128,29 @@ def execute_command(
 def wait_for_job(
     jobs: Jobs,
     caller: Caller,
-    job_ids: Annotated[list[str], Field(description="One or more ids")],
-    pattern: Annotated[str | None, Field(description="RE2, e.g. 'listening on|ready in'")] = None,
-    stop_pattern: Annotated[str | None, Field(description="Ends it as a failure, e.g. '^error'")] = None,
-    literal: Annotated[bool, Field(description="patterns are plain text")] = False,
-    stream: Stream = None,
-    port: Annotated[int | None, Field(ge=0, le=65535, description="The job listens on it; 0: any")] = None,
-    silence_s: Annotated[float | None, Field(gt=0, description="No output for so long")] = None,
-    for_input: Annotated[bool, Field(description="The job waits for input")] = False,
-    mode: Annotated[Mode, Field(description="first job, or every one")] = "any",
-    since: Annotated[str | dict[str, str] | None, Field(description="cursor, or {job_id: cursor}")] = None,
-    timeout_s: Annotated[float, Field(ge=0, description="Longest wait")] = 45,
+    job_ids: Annotated[list[str], Field(description="Ids, first characters or names")],
+    pattern: Pattern = None,
+    stop_pattern: StopPattern = None,
+    port: Port = None,
+    silence_s: Silence = None,
+    for_input: ForInput = False,
+    mode: Annotated[Mode, Field(description="One job suffices, or all")] = "any",
+    since: Annotated[
+        str | dict[str, str] | None,
+        Field(description="Cursor: only what is new; or {job_id: cursor}"),
+    ] = None,
+    timeout_s: Annotated[float, Field(ge=0, description="At most 45 a call")] = 45,
     max_tokens: FewTokens = FEW_TOKENS,
+    literal: Literally = False,
+    stream: Stream = None,
     raw: Raw = False,
 ) -> Waits:
-    """Wait until a job ends or one of the given conditions comes true, and return what it printed since the
-    cursor: one call instead of polling. Output from before the call counts, unless since excludes it. An
-    ended job answers at once (condition exit). On time-out met is false: call again with since=cursor,
-    nothing is lost. Cancelling leaves the job alone. Use execute_command with wait_s instead to start and
-    wait at once, tail_job_output to look without waiting. Errors: 'Job <id> not found'; invalid pattern."""
+    """Wait until a job ends or one of the given conditions comes true, and return what it printed: one call instead
+    of polling. met: what you asked for came true; condition: what ended the wait. A job that ends or prints
+    stop_pattern first, or sits at a prompt (input), answers early with met=false. Output from before the call
+    counts, unless since excludes it. No condition: time was up; call again with since=cursor, nothing is lost.
+    Cancelling leaves the job alone. Use execute_command with wait_s or until instead to start and wait at once,
+    tail_job_output to look without waiting. Errors: 'Job <id> not found'; invalid pattern."""
     return Waits.of(
         jobs.wait_for(
             job_ids,
@@ -158,13 +176,13 @@ def wait_for_job(
 def get_job_status(
     jobs: Jobs,
     job_id: JobId,
-    detail: Annotated[bool, Field(description="also CPU, memory, process tree, ports, I/O")] = False,
+    detail: Annotated[bool, Field(description="Also CPU, memory, processes, ports")] = False,
 ) -> Status:
-    """Tell whether one job runs, waits for input (with its prompt), or how it ended, without its output.
-    completed = exit code 0; failed = other exit code, never started, or lost (nobody saw its end); killed =
-    by a signal, timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again,
-    list_jobs for a forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id:
-    'Job <id> not found'."""
+    """Tell how one job stands, without its output: status, exit code, prompt if it waits for input, times, path of
+    its log for your own grep. completed = exit code 0; failed = another, never started, or lost (its end was
+    not seen); killed = by a signal, timeout, limit or kill_job; queued = not started yet. Answers at once. Use
+    wait_for_job instead of asking again and again, list_jobs for a forgotten id. Error: 'Job <id> not found'
+    (wrong, or cleaned up)."""
     return Status.of(jobs.status(job_id, detail=detail))
 
 
@@ -174,52 +192,55 @@ def get_job_output(
     job_id: JobId,
     since: Since = None,
     max_tokens: MaxTokens = None,
-    raw: Raw = False,
-    view: Seen = "apart",
+    raw: Annotated[bool, Field(description="With colours and progress")] = False,
+    view: Annotated[
+        View,
+        Field(description="interleaved: with times; screen: a pty's"),
+    ] = "apart",
 ) -> Printed:
-    """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits,
-    consumes nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a
-    line, wait_for_job to wait for more. Over max_tokens (or ~100 kB a stream) it is head and tail, and
-    between them a line with the bytes left out and the cursor to read them. Dropped bytes are gone. Error:
-    'Job <id> not found'."""
-    return Printed.of(jobs.output(job_id, since, Shown.within(max_tokens, raw, view)))
+    """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits, consumes
+    nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a line,
+    wait_for_job to wait for more. Beyond max_tokens it is head and tail, and between them a line with the number
+    of bytes left out and the cursor that reads them. Of a job 10 MB are kept; older bytes count as dropped.
+    Error: 'Job <id> not found'."""
+    return Printed.of(jobs.read(job_id, since, Shown.within(max_tokens, raw, view)))
 
 
 @TOOLS.tool(READS)
 def tail_job_output(
     jobs: Jobs,
     job_id: JobId,
-    lines: Annotated[int, Field(ge=1, le=1000, description="Lines per stream")] = 50,
+    lines: Annotated[int, Field(ge=1, le=1000, description="Per stream; max_tokens cuts further")] = 50,
     since: Since = None,
     max_tokens: MaxTokens = None,
+    view: Annotated[View | None, Unlisted] = None,
     raw: Raw = False,
-    view: Look = None,
 ) -> Printed:
-    """Read the last lines of a job's stdout and stderr: progress, a prompt, the error at the end. Cheap on
-    any log, while the job runs or after; an unfinished last line counts. Never waits, consumes nothing. Use
-    get_job_output instead for all output, or with this cursor as since for what comes next. Error: 'Job <id>
-    not found'."""
-    return Printed.of(jobs.tail(job_id, lines, Shown.within(max_tokens, raw, view), since))
+    """Read the last lines of a job's stdout and stderr (or its screen, if full-screen): progress, the error at the
+    end. Cheap on any log, while the job runs or after; an unfinished line counts, a huge one is cut. Never
+    waits: do not poll, use wait_for_job instead; get_job_output for all, or with this cursor for what comes
+    next. Error: 'Job <id> not found'."""
+    return Printed.of(jobs.read_tail(job_id, lines, Shown.within(max_tokens, raw, view), since))
 
 
 @TOOLS.tool(READS, blocks=True)
 def search_job_output(
     jobs: Jobs,
     pattern: Annotated[str, Field(description="RE2, e.g. '(?i)error|failed'")],
-    job_ids: Annotated[list[str] | None, Field(description="default: all jobs, ended ones too")] = None,
-    literal: Annotated[bool, Field(description="pattern is plain text")] = False,
+    job_ids: Annotated[list[str] | None, Field(description="Default: all jobs")] = None,
+    context_lines: Annotated[int, Field(ge=0, le=20, description="Lines around each")] = 0,
+    limit: Annotated[int, Field(ge=1, le=500, description="The newest so many")] = 20,
+    literal: Literally = False,
     stream: Stream = None,
-    context_lines: Annotated[int, Field(ge=0, le=20, description="around each")] = 0,
-    after: Annotated[str | None, Field(description="ISO 8601, e.g. 2026-07-28T12:30:00Z")] = None,
-    before: Annotated[str | None, Field(description="likewise")] = None,
-    limit: Annotated[int, Field(ge=1, le=500)] = 20,
-    oldest_first: Annotated[bool, Field(description="default: the newest")] = False,
-    times: Annotated[bool, Field(description="when each was printed")] = False,
+    after: Annotated[str | None, Unlisted] = None,
+    before: Annotated[str | None, Unlisted] = None,
+    oldest_first: Annotated[bool, Unlisted] = False,
+    times: Annotated[bool, Unlisted] = False,
 ) -> FoundLines:
-    """Find lines in what jobs printed: an error in a long log, or which job printed something. Fast on
-    gigabytes; changes nothing. Use get_job_output instead to read a match whole (since=its cursor),
-    wait_for_job for a line that is not there yet. Errors: 'Job <id> not found'; an invalid pattern, with its
-    place."""
+    """Find lines in what jobs printed: an error in a long log, or which job printed something. Grouped by job, in
+    the log's order. Fast on gigabytes; changes nothing. Use get_job_output instead to read around a match
+    (since=its cursor), wait_for_job for a line that is not there yet. Errors: 'Job <id> not found'; an invalid
+    pattern, with its place."""
     return FoundLines.of(
         jobs.search(
             pattern,
@@ -241,18 +262,19 @@ def job_events(
     jobs: Jobs,
     caller: Caller,
     since: Annotated[
-        str | None, Field(description="cursor of the last answer; default: the last 10, or from now on")
+        str | None,
+        Field(description="Your last cursor; default: last 10; with timeout_s: from now"),
     ] = None,
-    job_ids: Annotated[list[str] | None, Field(description="default: all jobs")] = None,
-    kinds: Annotated[list[EventKind] | None, Field(description="default: all")] = None,
-    timeout_s: Annotated[float, Field(ge=0, description="Longest wait if there are none")] = 0,
-    max_tokens: Annotated[int | None, Field(ge=50, description="of the answer")] = None,
+    job_ids: Annotated[list[str] | None, Field(description="Default: all jobs")] = None,
+    kinds: Annotated[list[EventKind] | None, Field(description="Default: all")] = None,
+    timeout_s: Annotated[float, Field(ge=0, description="Wait for one, at most 45")] = 0,
+    max_tokens: Annotated[int | None, Field(ge=50, description="Default 2000")] = None,
 ) -> Told:
-    """Tell what happened to jobs since a cursor: started, matched (a watch), input (waits for it),
-    limit_near, limit_hit, queued, ended with its cause. Call it after a restart or compaction, or instead of
-    asking job by job: with your last cursor it misses nothing, whoever started the jobs. Changes nothing;
-    events are kept for long, not for ever (gone_bytes). Use wait_for_job instead for one job's output,
-    list_jobs for what runs now. Errors: 'Job <id> not found'; invalid cursor."""
+    """Tell what happened to jobs: ended with its cause, input (sits at a prompt), matched (a watch), limits, starts.
+    Call it after a restart or compaction, or to wait for any job: with your last cursor it misses nothing,
+    whoever started the jobs. Changes nothing; old events are deleted one day (gone_bytes). Use list_jobs with
+    status=failed instead to see only failures, wait_for_job for one job. Errors: 'Job <id> not found'; invalid
+    cursor."""
     return Told.of(
         jobs.events(
             since,
@@ -271,13 +293,14 @@ def job_events(
 @TOOLS.tool(READS)
 def list_jobs(
     jobs: Jobs,
-    status: Annotated[StatusWord | None, Field(description="Only these; default: all")] = None,
+    status: Annotated[StatusWord | None, Field(description="Default: all")] = None,
     limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 20,
     cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None,
 ) -> Listing:
-    """List jobs, newest first, running and ended, of this and the user's other servers. Use it to find a
-    job_id or see what runs; use get_job_status instead for one known job. next_cursor is there only when more
-    follow. Ended jobs are cleaned up after days; running ones never."""
+    """List jobs, newest first, of all this user's servers and people on this machine. Use it to find a job_id, or
+    what runs (status=running: also ended jobs that left processes) or failed; use get_job_status instead for one
+    known job and its whole command. next_cursor: more follow. Ended jobs are removed after 7 days or beyond
+    1000, running ones never."""
     return Listing.of(jobs.list(status, limit, cursor))
 
 
@@ -288,22 +311,23 @@ def interact_with_job(
     input: Annotated[str | None, Field(description="Text; Enter is added unless keys follow")] = None,
     keys: Annotated[
         list[str] | None,
-        Field(description="After it, e.g. ['down','enter']; without pty ctrl-c is SIGINT, ctrl-d EOF"),
+        Field(description="Pressed after input, e.g. ['down','enter','ctrl-c']"),
     ] = None,
-    add_newline: bool | None = None,
-    wait_s: Annotated[float, Field(ge=0, description="Longest wait for its reply, at most 45")] = 5,
-    close_stdin: Annotated[bool, Field(description="Then send EOF; input may be ''")] = False,
-    rows: Annotated[int | None, Field(description="resize the pty")] = None,
-    cols: int | None = None,
+    wait_s: Annotated[float, Field(ge=0, description="Longest wait, at most 45")] = 5,
+    close_stdin: Annotated[bool, Field(description="Then EOF")] = False,
     max_tokens: FewTokens = FEW_TOKENS,
+    view: Annotated[View | None, Unlisted] = None,
+    add_newline: Annotated[bool | None, Unlisted] = None,
+    rows: Size = None,
+    cols: Size = None,
     raw: Raw = False,
-    view: Look = None,
 ) -> Reply:
-    """Type into a running job's stdin or terminal and return what it prints right after: for prompts, REPLs,
-    editors. Cannot be taken back. Returns once the job has answered, at latest after wait_s; read a later
-    reply by get_job_output with since=cursor. accepted_bytes below the input's length: its buffer is full,
-    send the rest later. Use execute_command instead to start a command, kill_job to end one. Errors: not
-    found; 'is not running and cannot accept input'; stdin closed."""
+    """Type into a running job's stdin or terminal and return what it prints: for prompts, REPLs, editors. Cannot be
+    taken back. Returns when the job has worked it off: it waits for input again or has ended, at latest after
+    wait_s; if still busy then, wait_for_job with since=cursor. Without a pty ctrl-c interrupts, ctrl-d is EOF.
+    accepted_bytes below the input's length: its buffer is full, send the rest later. Use execute_command instead
+    to start a command, kill_job to end one. Errors: not found; 'is not running and cannot accept input'; stdin
+    closed or null."""
     return Reply.to(
         jobs.interact(
             job_id,
@@ -319,13 +343,12 @@ def interact_with_job(
 def kill_job(
     jobs: Jobs,
     job_id: JobId,
-    grace_s: Annotated[float, Field(ge=0, le=60, description="Seconds between signal and SIGKILL")] = 5,
-    signal: Annotated[str, Field(description="First signal, e.g. TERM, INT, HUP, KILL")] = "TERM",
-    only_signal: Annotated[bool, Field(description="to all its processes; no kill")] = False,
+    grace_s: Annotated[float, Field(ge=0, le=60, description="Until SIGKILL; 0: at once")] = 5,
+    signal: Annotated[str, Field(description="E.g. TERM, INT, HUP")] = "TERM",
+    only_signal: Annotated[bool, Field(description="Send signal and no more")] = False,
 ) -> Killing:
-    """End a job with all its processes, daemons too. Final, but its output stays readable. Sends signal, then
-    SIGKILL to what is left after grace_s, and returns when nothing is alive; other calls are served
-    meanwhile. already_terminated = it had ended before; not_found = no such id: answers, not errors, so a
-    repeat is safe. Use interact_with_job instead to quit politely (exit, ctrl-c, close_stdin), timeout_s of
-    execute_command to limit one."""
+    """End a job with all its processes, also daemons it left, or take it out of the queue. Final, but its output
+    stays readable. Sends signal, after grace_s SIGKILL, and returns when nothing is alive. already_terminated =
+    it had ended before; not_found = no such job: answers, not errors, so a repeat is safe. Use interact_with_job
+    instead to quit politely (exit, ctrl-c), timeout_s of execute_command to limit a job."""
     return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal))
