@@ -72,7 +72,7 @@ def test_a_job_that_does_not_read_pushes_back(server: Server) -> None:
     assert 60_000 < answers[0]["accepted_bytes"] <= 65536  # what a pipe holds
 
 
-def test_input_goes_to_one_caller_after_the_other(server: Server, ended: Ended) -> None:
+def test_input_goes_to_one_caller_after_the_other(server: Server, jobs: Jobs) -> None:
     job_id = server.execute("cat")
     threads = [
         threading.Thread(target=interact, args=(server, job_id, letter * 20_000), kwargs={"wait_s": 1})
@@ -83,8 +83,8 @@ def test_input_goes_to_one_caller_after_the_other(server: Server, ended: Ended) 
     for thread in threads:
         thread.join(20)
     interact(server, job_id, "", close_stdin=True)
-    ended(job_id)
-    lines = server.call("tail_job_output", job_id=job_id, lines=10)["stdout"].splitlines()
+    lines = b"".join(chunk.data for chunk in jobs.follow(job_id, wait=True)).splitlines()
+    assert lines
     assert [len(set(line)) for line in lines] == [1] * len(lines)
 
 

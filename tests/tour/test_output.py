@@ -1,6 +1,7 @@
 """Output: every byte that is kept can be read, what is not kept is said, and an answer never floods the caller."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,14 +104,36 @@ def read_gap(server: Server, job_id: str, note: str) -> str:
     return head + read_gap(server, job_id, inner) + tail
 
 
-def test_a_tail_of_endless_lines_stays_within_the_answer(start_server: StartServer, ended: Ended) -> None:
-    server = start_server(MCP_BG_MAX_RESPONSE="10KB")
-    job_id = server.execute("head -c 1000000 /dev/zero | tr '\\0' x")
+def test_one_huge_line_does_not_fill_a_tail(server: Server, ended: Ended) -> None:
+    """Of a long line a tail has the two ends, and the cursor that reads the rest."""
+    job_id = server.execute("echo begin; head -c 500000 /dev/zero | tr '\\0' x; echo; echo end")
     ended(job_id)
-    tail = server.call("tail_job_output", job_id=job_id, lines=1)
-    assert tail["stdout"].endswith("x" * 9000)
-    assert len(tail["stdout"]) < 11_000
-    assert "bytes left out" in tail["stdout"]
+    tail = server.call("tail_job_output", job_id=job_id, lines=3)["stdout"]
+    head, note, rest = split_at_note(tail)
+    assert head.startswith("begin\nx")
+    assert rest.endswith("x\nend\n")
+    assert len(tail) < 2200
+    cursor = re.search(r'since="([0-9-]+)"', note)
+    assert cursor
+    assert server.output(job_id, since=cursor[1])["stdout"].startswith("xxx")
+
+
+def test_of_a_job_that_has_ended_the_end_is_worth_more_than_the_beginning(
+    server: Server, ended: Ended, gate: Gate
+) -> None:
+    """Half and half while it runs; then a quarter of what is shown is its beginning, the rest its end."""
+    job_id = server.execute(f"seq 100000 199999; echo printed >&2; {gate.pause}")
+    server.wait_until_printed(job_id, "printed")
+    assert head_share(server, job_id) == pytest.approx(1 / 2, abs=0.02)
+    gate.wait_until_reached()
+    gate.open()
+    ended(job_id)
+    assert head_share(server, job_id) == pytest.approx(1 / 4, abs=0.02)
+
+
+def head_share(server: Server, job_id: str) -> float:
+    head, _, tail = split_at_note(server.output(job_id)["stdout"])
+    return len(head) / (len(head) + len(tail))
 
 
 def test_beyond_the_limit_the_middle_is_dropped_and_said(
