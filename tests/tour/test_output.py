@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,6 +135,21 @@ def test_of_a_job_that_has_ended_the_end_is_worth_more_than_the_beginning(
 def head_share(server: Server, job_id: str) -> float:
     head, _, tail = split_at_note(server.output(job_id)["stdout"])
     return len(head) / (len(head) + len(tail))
+
+
+def test_grep_finds_a_line_in_the_file_that_the_status_names(server: Server, ended: Ended) -> None:
+    """One file, also where the log has many."""
+    for command in ("echo first; echo needle 1", "seq 1 500000; echo needle 2; seq 1 500000"):
+        job_id = server.execute(command)
+        ended(job_id)
+        log = server.status(job_id)["log"]
+        assert Path(log).is_absolute()
+        found = subprocess.run(["grep", "needle", log], capture_output=True, text=True, check=True)
+        assert found.stdout == f"needle {command.partition('needle ')[2][0]}\n"
+
+
+def test_a_job_that_has_printed_nothing_has_no_file_to_read(server: Server) -> None:
+    assert "log" not in server.status(server.execute("cat"))
 
 
 def test_beyond_the_limit_the_middle_is_dropped_and_said(

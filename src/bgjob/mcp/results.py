@@ -148,6 +148,7 @@ class Status:
     name: Text = None
     waits_for_input: InputWord | None = None
     prompt: str | None = None
+    log: Annotated[str | None, Field(description="file with its output")] = None
     idle_s: Annotated[float | None, Field(description="since it printed")] = None
     hint: Text = None
     restarts: Count = None
@@ -181,6 +182,7 @@ class Status:
             name=job.spec.name,
             waits_for_input=status.waits_for_input,
             prompt=status.prompt,
+            log=status.log,
             idle_s=None if status.idle_s is None else round(status.idle_s, 1),
             hint=status.hint,
             restarts=status.history.restarts if status.history else None,

@@ -148,7 +148,7 @@ def get_job_status(
     by a signal, timeout or kill_job. Answers at once; use wait_for_job instead of asking again and again,
     list_jobs for a forgotten id, tail_job_output for what it printed. Error for a wrong or cleaned-up id:
     'Job <id> not found'."""
-    return Status.of(jobs.status(job_id, detail=detail))
+    return Status.of(jobs.status(job_id, detail=detail, with_log=True))
 
 
 @TOOLS.tool(READS)
