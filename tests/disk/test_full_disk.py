@@ -20,6 +20,7 @@ from bgjob.core.job import Exited
 from bgjob.home import log_writer
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import ShimConnection
+from bgjob.output.merged import log_file
 from tests.support.gate import Gate
 from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 from tests.support.shims import ask
@@ -261,6 +262,7 @@ from pathlib import Path
 from bgjob.home import log_writer
 from bgjob.api import open_jobs
 from bgjob.link.control import ShimConnection
+from bgjob.output.merged import log_file
 from bgjob.core.job import Exited
 from tests.support.logs import STREAMS, PipedLog, assert_readers_tell_the_truth
 log_writer.DISK_RETRY_S = 0.0
@@ -288,3 +290,20 @@ def test_a_limit_on_file_sizes_is_a_full_disk_too(tmp_path: Path, way: str) -> N
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_without_room_for_one_file_of_all_segments_there_is_no_path_and_nothing_left_behind(
+    disk: SmallDisk,
+) -> None:
+    directory = disk.path / "job"
+    directory.mkdir()
+    with PipedLog(directory / "log", 64 << 10) as log:
+        for _ in range(10):
+            log.print(STDOUT, 5000)
+            log.take_all()
+        disk.fill(leave_bytes=2 * PAGE_BYTES)
+        assert log_file(str(directory), log.reader()) is None
+        assert [path.name for path in directory.iterdir()] == ["log"]
+        disk.empty()
+        assert log_file(str(directory), log.reader()) is not None
+    shutil.rmtree(directory)

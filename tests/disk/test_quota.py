@@ -9,6 +9,7 @@ import pytest
 
 from bgjob.api import Jobs
 from bgjob.core.errors import StoreFull
+from bgjob.home import jobdir
 from bgjob.store import quota
 from bgjob.store.store import Store
 from tests.support.gate import Gate
@@ -55,6 +56,18 @@ def test_the_oldest_ended_jobs_go_first_until_it_fits(store: Store) -> None:
     make_room(store, 5 * MB)
     assert listed(store) == made[:3:-1]
     assert sum(quota.size_on_disk(store.directory(job_id)) for job_id in made[4:]) <= 5 * MB
+
+
+def test_a_file_made_of_the_log_of_an_ended_job_counts_once_and_goes_with_it(store: Store) -> None:
+    made = ended_jobs(store, 3)
+    make_room(store, 10 * MB)  # the sizes are known from now on
+    (Path(store.directory(made[0])) / jobdir.MERGED).write_bytes(os.urandom(2 * MB))
+    make_room(store, 5 * MB + MB // 2)
+    make_room(store, 5 * MB + MB // 2)
+    assert sorted(listed(store)) == sorted(made)
+    make_room(store, 4 * MB)
+    assert sorted(listed(store)) == sorted(made[1:])
+    assert not Path(store.directory(made[0])).exists()
 
 
 def test_a_running_job_stays_however_old_and_large(store: Store) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.gate import Gate
 from tests.support.searching import matches
 from tests.support.server import Server, StartServer
 
@@ -20,6 +21,78 @@ def tokens(answer: dict[str, Any]) -> float:
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
     return start_server(MCP_BG_MAX_RESPONSE=str(MOST_BYTES), MCP_BG_MAX_JOBS="40")
+
+
+HUGE = {
+    "many lines": "seq 1 200000; seq 1 200000 >&2",
+    "one line": "head -c 2000000 /dev/zero | tr '\\0' x; head -c 2000000 /dev/zero | tr '\\0' y >&2",
+    "quotes": "yes '\"\"\\\\\\\\' | head -c 2000000 | awk '{print NR $0}' | tee /dev/stderr",
+    "quotes alone": "head -c 2000000 /dev/zero | tr '\\0' '\"' | tee /dev/stderr",
+    "no text": "head -c 2000000 /dev/zero | tr '\\0' '\\377' | tee /dev/stderr",
+    "controls": "head -c 2000000 /dev/zero | tr '\\0' '\\001' | tee /dev/stderr",
+    "characters of three bytes": "yes 漢字漢字漢字 | head -c 2000000 | awk '{print NR $0}' | tee /dev/stderr",
+}
+MOST_TOKENS = 8000
+NOTES = 1000
+STREAM_BYTES = 32 * 1024
+
+
+@pytest.mark.parametrize("what", HUGE)
+def test_whatever_a_job_prints_an_answer_by_default_stays_small(
+    start_server: StartServer, gate: Gate, what: str
+) -> None:
+    server = start_server()
+    ran = server.call("execute_command", command=HUGE[what], wait_s=45)
+    assert_fits(ran)
+    waits = {"job_ids": [ran["job_id"]], "timeout_s": 45}
+    assert_fits(server.call("wait_for_job", **waits))
+    assert_fits(server.call("wait_for_job", **waits, raw=True))
+    assert_fits(server.call("wait_for_job", **waits, pattern="."))
+    for tool in ("tail_job_output", "get_job_output"):
+        for raw in (False, True):
+            assert_streams_fit(server.call(tool, job_id=ran["job_id"], raw=raw))
+    assert_streams_fit(server.call("tail_job_output", job_id=ran["job_id"], lines=1000))
+    asked = server.execute(f"read line; {HUGE[what]}; {gate.pause}")
+    for raw in (False, True):
+        assert_fits(server.call("interact_with_job", job_id=asked, input="", wait_s=1, raw=raw))
+
+
+def assert_fits(answer: dict[str, Any]) -> None:
+    assert as_sent(answer) <= MOST_TOKENS * BYTES_PER_TOKEN
+
+
+def assert_streams_fit(answer: dict[str, Any]) -> None:
+    """Half as much again is for what JSON escapes."""
+    assert as_sent(answer) <= 2 * 1.5 * STREAM_BYTES + NOTES
+
+
+def as_sent(answer: dict[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def test_a_wait_for_many_jobs_shows_a_little_of_each(start_server: StartServer) -> None:
+    server = start_server(MCP_BG_MAX_JOBS="40")
+    job_ids = [server.execute("seq 1 20000") for _ in range(20)]
+    answer = server.call("wait_for_job", job_ids=job_ids, mode="all", timeout_s=45)
+    assert all("20000" in job["stdout"] for job in answer["jobs"])
+    assert_fits(answer)
+
+
+def test_a_huge_screen_is_shown_by_its_top_and_its_bottom(start_server: StartServer) -> None:
+    server = start_server()
+    fill = "printf '\\033[?1049h\\033[H'; for n in $(seq 500); do printf \"%s %0990d\\r\\n\" row$n 0; done; printf end"
+    ran = server.call("execute_command", command=fill, pty=True, rows=500, cols=1000, wait_s=45)
+    assert_fits(ran)
+    assert " rows left out here" in ran["screen"]
+    assert ran["screen"].endswith("end")
+
+
+def test_progress_is_told_whole_however_much_it_was_redrawn(start_server: StartServer) -> None:
+    """What counts is how much is shown: of many redrawn lines that is little."""
+    server = start_server()
+    draw = "echo begin; for n in $(seq 3000); do printf '\\r\\033[K%s of 3000' $n; done; echo; echo done"
+    ran = server.call("execute_command", command=draw, pty=True, wait_s=45)
+    assert ran["stdout"] == "begin\n3000 of 3000\ndone\n"
 
 
 def test_a_page_of_jobs_ends_where_the_answer_is_full(server: Server) -> None:

@@ -114,10 +114,10 @@ def test_a_finished_job_takes_no_input(server: Server, ended: Ended) -> None:
 
 
 def test_a_finished_job_says_how_it_ended(server: Server, ended: Ended) -> None:
-    for command, how in (("true", "It completed with exit code 0"), ("exit 3", "It failed with exit code 3")):
+    for command, how in (("true", "it completed"), ("exit 3", "it failed with exit code 3")):
         job_id = server.execute(command)
         ended(job_id)
-        with pytest.raises(ToolError, match=rf"cannot accept input\. {how}"):
+        with pytest.raises(ToolError, match=f"cannot accept input: {how}"):
             interact(server, job_id, "x")
 
 

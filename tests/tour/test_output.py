@@ -1,6 +1,8 @@
 """Output: every byte that is kept can be read, what is not kept is said, and an answer never floods the caller."""
 
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,14 +106,51 @@ def read_gap(server: Server, job_id: str, note: str) -> str:
     return head + read_gap(server, job_id, inner) + tail
 
 
-def test_a_tail_of_endless_lines_stays_within_the_answer(start_server: StartServer, ended: Ended) -> None:
-    server = start_server(MCP_BG_MAX_RESPONSE="10KB")
-    job_id = server.execute("head -c 1000000 /dev/zero | tr '\\0' x")
+def test_one_huge_line_does_not_fill_a_tail(server: Server, ended: Ended) -> None:
+    """Of a long line a tail has the two ends, and the cursor that reads the rest."""
+    job_id = server.execute("echo begin; head -c 500000 /dev/zero | tr '\\0' x; echo; echo end")
     ended(job_id)
-    tail = server.call("tail_job_output", job_id=job_id, lines=1)
-    assert tail["stdout"].endswith("x" * 9000)
-    assert len(tail["stdout"]) < 11_000
-    assert "bytes left out" in tail["stdout"]
+    tail = server.call("tail_job_output", job_id=job_id, lines=3)["stdout"]
+    head, note, rest = split_at_note(tail)
+    assert head.startswith("begin\nx")
+    assert rest.endswith("x\nend\n")
+    assert len(tail) < 2200
+    cursor = re.search(r'since="([0-9-]+)"', note)
+    assert cursor
+    assert server.output(job_id, since=cursor[1])["stdout"].startswith("xxx")
+
+
+def test_of_a_job_that_has_ended_the_end_is_worth_more_than_the_beginning(
+    server: Server, ended: Ended, gate: Gate
+) -> None:
+    """Half and half while it runs; then a quarter of what is shown is its beginning, the rest its end."""
+    job_id = server.execute(f"seq 100000 199999; echo printed >&2; {gate.pause}")
+    server.wait_until_printed(job_id, "printed")
+    assert head_share(server, job_id) == pytest.approx(1 / 2, abs=0.02)
+    gate.wait_until_reached()
+    gate.open()
+    ended(job_id)
+    assert head_share(server, job_id) == pytest.approx(1 / 4, abs=0.02)
+
+
+def head_share(server: Server, job_id: str) -> float:
+    head, _, tail = split_at_note(server.output(job_id)["stdout"])
+    return len(head) / (len(head) + len(tail))
+
+
+def test_grep_finds_a_line_in_the_file_that_the_status_names(server: Server, ended: Ended) -> None:
+    """One file, also where the log has many."""
+    for command in ("echo first; echo needle 1", "seq 1 500000; echo needle 2; seq 1 500000"):
+        job_id = server.execute(command)
+        ended(job_id)
+        log = server.status(job_id)["log"]
+        assert Path(log).is_absolute()
+        found = subprocess.run(["grep", "needle", log], capture_output=True, text=True, check=True)
+        assert found.stdout == f"needle {command.partition('needle ')[2][0]}\n"
+
+
+def test_a_job_that_has_printed_nothing_has_no_file_to_read(server: Server) -> None:
+    assert "log" not in server.status(server.execute("cat"))
 
 
 def test_beyond_the_limit_the_middle_is_dropped_and_said(

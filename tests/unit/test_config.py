@@ -139,7 +139,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         cleanup_interval_s=300.0,
         working_dir=".",
         allowed_commands=(),
-        max_response_bytes=100 * 1024,
+        max_response_bytes=32 * 1024,
         keep_days=7.0,
         keep_jobs=1000,
         max_wait_s=45.0,

@@ -121,6 +121,7 @@ sizes = st.tuples(st.integers(1, 8), st.integers(1, 12))
 MODES = [
     *b"\x1b[?1h \x1b[?1l \x1b[?25l \x1b[?25;7h \x1b[?1049h \x1b[?1049l \x1b[2;4r \x1b[r \x1b[4h \x1b[?6h".split(),
     *b"\x1b(0 \x1b(B \x1b]2;a\x07 \x1b]0;b\x1b\\ \x1bc \x1b[!p text\r\n".split(),
+    *b"\x1b[7m \x1b[27m \x1b[m \x1b[41;1m \x1b[0;48;5;9m \x1b[49m \x1b[48:2::1:2:3m".split(),
 ]
 
 

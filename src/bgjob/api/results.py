@@ -139,6 +139,8 @@ class JobStatus:
     """Of a job with a restart policy."""
     limits: Mapping[str, float | str] | None = None
     """What the job may use, as the caller gave it; None: it has no limits."""
+    log: str | None = None
+    """A file with all output that is kept; None: not asked for, or there is none."""
     limited_by: Mapping[str, str] | None = None
     """What enforces each limit: cgroup, rlimit, watched."""
 

@@ -1,8 +1,11 @@
 """How jobs stand: one, or a page of them."""
 
+import contextlib
 import itertools
+import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 from bgjob.api import activity
@@ -15,9 +18,10 @@ from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
-from bgjob.core.errors import StoreUnusable
+from bgjob.core.errors import NotSteerable, StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.merged import log_file
 from bgjob.system import processes
 
 PAGE = 20
@@ -34,8 +38,18 @@ class Limited(TypedDict, total=False):
 # -- one job ----------------------------------------------------------------------------------------
 
 
-def job_status(context: Context, job_id: str, *, detail: bool = False) -> JobStatus:
-    return status_of(context, Snapshot(context, job_id), detail=detail)
+def job_status(context: Context, job_id: str, *, detail: bool = False, with_log: bool = False) -> JobStatus:
+    """with_log: also the path of a file with its output, which may have to be written."""
+    snapshot = Snapshot(context, job_id)
+    status = status_of(context, snapshot, detail=detail)
+    return replace(status, log=_log_file(context, snapshot)) if with_log else status
+
+
+def _log_file(context: Context, snapshot: Snapshot) -> str | None:
+    directory = os.path.abspath(context.store.directory(snapshot.job.id))
+    with contextlib.suppress(StoreUnusable, NotSteerable):
+        return snapshot.read(lambda log: log_file(directory, log))
+    return None
 
 
 def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> JobStatus:

@@ -13,6 +13,7 @@
     watch.json     how far its watches have looked         rewritten whole by the watcher
     ctl            the shim's socket
     log/           the output, see log_format
+    output.txt     the output as one file     written whole by readers, if the log has several segments; can be deleted
 
 Every record is written whole or not at all; to a reader, an empty or torn record is missing.
 The shim imports this module: it stays small.
@@ -42,7 +43,7 @@ FORMAT_VERSION = 1
 SPEC, SCRIPT, LAUNCH, LAUNCH_TAKEN = "spec.json", "script", "papers", "papers.taken"
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
 TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
-CONTROL, LOG = "ctl", "log"
+CONTROL, LOG, MERGED = "ctl", "log", "output.txt"
 HOW_ENDED = {
     "killed": "was killed",
     "timed_out": "timed out",

@@ -180,6 +180,7 @@ class Status:
     priority: Count = None
     waits_for_input: Annotated[bool | None, Field(description="it sits at prompt")] = None
     prompt: str | None = None
+    log: str | None = None
     hint: Text = None
     name: Text = None
     started: str
@@ -225,6 +226,7 @@ class Status:
             name=job.spec.name,
             waits_for_input=status.waits_for_input,
             prompt=status.prompt,
+            log=status.log,
             idle_s=None if status.idle_s is None else round(status.idle_s, 1),
             hint=status.hint,
             restarts=status.history.restarts if status.history else None,

@@ -183,7 +183,7 @@ def get_job_status(
     not seen); killed = by a signal, timeout, limit or kill_job; queued = not started yet. Answers at once. Use
     wait_for_job instead of asking again and again, list_jobs for a forgotten id. Error: 'Job <id> not found'
     (wrong, or cleaned up)."""
-    return Status.of(jobs.status(job_id, detail=detail))
+    return Status.of(jobs.status(job_id, detail=detail, with_log=True))
 
 
 @TOOLS.tool(READS)

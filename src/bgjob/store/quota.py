@@ -69,17 +69,20 @@ def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
     known, places = _known(store), list(store.ids())
     ended: dict[str, int] = {}
     others: dict[str, int] = {}
+    # The file that readers may make of an ended job's log is no part of what is known of the job.
+    merged = {job_id: _blocks(f"{store.directory(job_id)}/{jobdir.MERGED}") for _, job_id in places}
     for _, job_id in places:
         if job_id in known:
-            ended[job_id] = known[job_id]
+            ended[job_id] = known[job_id] + merged[job_id]
         else:
             directory = store.directory(job_id)
             (ended if _is_final(directory) else others)[job_id] = size_on_disk(directory)
     total = sum(ended.values()) + sum(others.values())
     if total > cap_bytes:
         total = _remove_oldest(store, places, ended, others, cap_bytes)
-    if ended != known:
-        _write_sizes(store, ended)
+    lasting = {job_id: size - merged[job_id] for job_id, size in ended.items()}
+    if lasting != known:
+        _write_sizes(store, lasting)
     _write_size(size, total, GOOD_FOR_TIMES * (time.monotonic() - began))
     return others
 
@@ -142,6 +145,13 @@ def _sizes_in(directory: str) -> Iterator[int]:
         for entry in entries:
             with contextlib.suppress(OSError):
                 yield entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+
+
+def _blocks(path: str) -> int:
+    try:
+        return os.lstat(path).st_blocks * BLOCK_BYTES
+    except OSError:
+        return 0
 
 
 def _write_sizes(store: Store, ended: dict[str, int]) -> None:
