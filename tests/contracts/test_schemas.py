@@ -26,7 +26,7 @@ STATUS_WORDS = ["running", "completed", "failed", "killed"]
 KILL_WORDS = ["killed", "already_terminated", "not_found"]
 # Only a job that asked for the queue has the one, and only a call with only_signal is answered by the other.
 ADDED_WORDS = {"queued", "signaled"}
-MAX_TOKENS = 4_000
+MAX_TOKENS = 3_950
 
 each_tool = pytest.mark.parametrize("name", sorted(REFERENCE))
 
@@ -75,9 +75,9 @@ def lint(tools: list[Schema], directory: Path) -> list[Schema]:
 
 
 @each_tool
-def test_what_must_be_given_is_what_the_reference_wants(tools: dict[str, Schema], name: str) -> None:
+def test_no_more_must_be_given_than_the_reference_wants(tools: dict[str, Schema], name: str) -> None:
     ours, theirs = tools[name]["inputSchema"], REFERENCE[name]["inputSchema"]
-    assert sorted(ours.get("required", [])) == sorted(theirs.get("required", []))
+    assert set(ours.get("required", [])) <= set(theirs.get("required", []))
     for argument, schema in theirs["properties"].items():
         assert without_prose(ours["properties"][argument]) == schema
 
