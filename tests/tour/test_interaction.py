@@ -10,6 +10,7 @@ import pytest
 
 from bgjob.api import Jobs, JobStatus, Typed
 from tests.support.gate import Gate
+from tests.support.requires import needs
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.waiting import wait_until
 
@@ -271,3 +272,25 @@ def test_a_bad_wait_is_a_clear_error(server: Server, wait_s: object) -> None:
     job_id = server.execute("cat")
     with pytest.raises(ToolError, match="wait_s"):
         interact(server, job_id, "x", wait_s=wait_s)
+
+
+@needs("node")
+def test_a_repl_that_waits_for_a_promise_is_not_done(server: Server) -> None:
+    """It goes back to watching its terminal, and prints the value when it has come."""
+    job_id = at_prompt(server, "node", pty=True)
+    slow = "await new Promise(done => setTimeout(() => done(6 * 7), 1500))"
+    said, took_s = timed(server, job_id, input=slow, wait_s=LONG_S)
+    assert "42" in said["stdout"]
+    assert (said["prompt"], took_s < LONG_S) == (">", True)
+
+
+@needs("vim")
+def test_an_editor_that_is_left_has_ended(server: Server, tmp_path: Path) -> None:
+    """It waits for its terminal a last time before it ends."""
+    job_id = at_prompt(server, f"vim -u NONE {tmp_path}/notes", pty=True)
+    said, _ = timed(server, job_id, input="ihello world", keys=["esc"], wait_s=LONG_S)
+    assert "hello world" in said["screen"]
+    assert "prompt" not in said
+    said, _ = timed(server, job_id, input=":wq", wait_s=LONG_S)
+    assert (said["status"], said["exit_code"]) == ("completed", 0)
+    assert (tmp_path / "notes").read_text() == "hello world\n"

@@ -34,12 +34,12 @@ OTHER_COMMAND = (
 
 
 def printed_fields(output: Output) -> dict[str, Any]:
-    """A count of zero, of bytes left out or dropped, is not mentioned."""
+    """A count of zero, of bytes left out or dropped, is not mentioned; nor is a prompt, which a screen shows."""
     fields = {key: None if value == 0 else value for key, value in vars(output).items() if key != "picture"}
     if picture := output.picture:
         fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
         fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
-        fields |= {"highlight": picture.highlight or None}
+        fields |= {"highlight": picture.highlight or None, "prompt": None}
     return fields
 
 

@@ -125,7 +125,7 @@ class Printed(Shown, Standing):
             prompt=read.prompt,
             hint=still_running(read.job.state, read.left_running),
         )
-        return cls(**standing, **printed_fields(read.output))
+        return cls(**{**standing, **printed_fields(read.output)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +155,13 @@ class Started(Shown, Standing, OneJob):
         )
         return cls(
             job_id=ran.job.id,
-            **standing,
             met=ran.met,
             condition=came.condition if came and ran.met is not None else None,
             match=came.detail if came else None,
             waited_s=waited.cut_to_s if waited else None,
             reused=ran.reused or None,
             command=shortened(ran.job.spec.command, LISTED_COMMAND_CHARACTERS) if is_other else None,
-            **(printed_fields(waited.output) if waited else {}),
+            **{**standing, **(printed_fields(waited.output) if waited else {})},
         )
 
 
@@ -247,11 +246,11 @@ class Typing:
 class Reply(Printed, Typing):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
+        standing = standing_fields(said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt)
         return cls(
-            **standing_fields(said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt),
             accepted_bytes=said.accepted_bytes,
             unread_bytes=said.unread_bytes or None,
-            **printed_fields(said.output),
+            **{**standing, **printed_fields(said.output)},
         )
 
 
@@ -315,10 +314,9 @@ class WaitedFor(Printed, OneJob):
         )
         return cls(
             job_id=status.job.id,
-            **standing,
             condition=came.condition if came else None,
             match=came.detail if came else None,
-            **printed_fields(waited.output),
+            **{**standing, **printed_fields(waited.output)},
         )
 
 

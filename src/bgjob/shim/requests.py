@@ -22,11 +22,13 @@ import os
 import signal
 
 from bgjob.home import jobdir
+from bgjob.home.log_format import PROMPT_BYTES
 from bgjob.shim.phase import Over
 from bgjob.shim.settling import Settling
 from bgjob.shim.stdin import StdinWrite
 from bgjob.shim.waiters import Waiter, Waiters
 from bgjob.system import processes
+from bgjob.system.prompt import is_unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class Requests:
         self._log, self._pump, self._prompts, self._stdin, self._stop = log, pump, prompts, stdin, stop
         self._phase, self._kill_job = phase, kill
         self._resizes: list[list[int]] | None = None
+        self._was_asking = False
+        """Whether the job's last line was unfinished when a client typed."""
         self.waiters = Waiters(loop, log, pump, self._tell_waiter)
 
     def serve(self, connection: Connection, request: Record) -> None:
@@ -98,7 +102,9 @@ class Requests:
         )
         settling = None
         if settle_s is not None:
-            settling = Settling(self._stdin, self._pump, self._log, beyond or 0, quiet_s or 0.0, settle_s)
+            settling = Settling(
+                self._stdin, self._pump, self._log, beyond or 0, quiet_s or 0.0, settle_s, self._was_asking
+            )
         waiter = Waiter(connection, beyond, quiet_s or 0.0, settling)
         if isinstance(self._phase(), Over):
             self._tell_waiter(waiter)
@@ -116,6 +122,7 @@ class Requests:
         return {"waits": wait.answer, "prompt": sits_at_prompt, "quiet": self._prompts.is_quiet(wait)}
 
     def _write_stdin(self, connection: Connection, request: Record) -> None:
+        self._was_asking = is_unfinished(self._log.last_bytes(PROMPT_BYTES))
         write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
         self._stdin.add(write, _amount(request["wait_s"]))
 

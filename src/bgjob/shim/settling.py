@@ -5,7 +5,10 @@
     is blocked in read again                                      the `quiet_s` of the request
     the same, has printed nothing, and others of it run           WATCHING_QUIET_S: a pipeline may be at work
     watches its input, and its last line is unfinished: a REPL    PROMPT_QUIET_S
+    the same for a time, as vim does before it ends               WATCHING_QUIET_S
     watches its input otherwise: a server that listens for keys   WATCHING_QUIET_S
+    the same, and its last line was unfinished when it was typed  REPL_QUIET_S
+    the same, and it wakes by itself or has a connection          never: a REPL is at work
     has not taken the input, and has not computed either          settle_s, printing or not
     cannot be looked into                                         settle_s
     is busy                                                       never: it ends, it waits again, or time is up
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from bgjob.shim.pump import Pump
     from bgjob.shim.stdin import Stdin
 
-PROMPT_QUIET_S, WATCHING_QUIET_S = 0.03, 0.25
+PROMPT_QUIET_S, WATCHING_QUIET_S, REPL_QUIET_S = 0.03, 0.25, 1.0
+NEVER_S = float("inf")
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.002, 0.1
 
 
@@ -36,9 +40,17 @@ class Settling:
     """The view of one client, which has typed before and now waits."""
 
     def __init__(
-        self, stdin: Stdin, pump: Pump, log: LogWriter, beyond: float, quiet_s: float, settle_s: float
+        self,
+        stdin: Stdin,
+        pump: Pump,
+        log: LogWriter,
+        beyond: float,
+        quiet_s: float,
+        settle_s: float,
+        was_asking: bool,
     ) -> None:
-        """`beyond`: where the log ended when the client typed."""
+        """`beyond`: where the log ended when the client typed; `was_asking`: in an unfinished line."""
+        self._was_asking = was_asking
         self._stdin, self._pump, self._log = stdin, pump, log
         self._beyond, self._quiet_s, self._settle_s = beyond, quiet_s, settle_s
         self._look_s, self._seen = FIRST_LOOK_S, log.end
@@ -63,7 +75,7 @@ class Settling:
         if wait.answer == "no":
             return self._next_look_s()
         left_s = self._needed_quiet_s(wait) - quiet_for_s
-        return left_s if left_s > 0 else self._last_look_s(wait)
+        return min(left_s, LONGEST_LOOK_S) if left_s > 0 else self._last_look_s(wait)
 
     @property
     def _has_answered(self) -> bool:
@@ -81,11 +93,18 @@ class Settling:
 
     def _needed_quiet_s(self, wait: Wait) -> float:
         if wait.how == "watching":
-            is_asking = prompt.is_unfinished(self._log.last_bytes(PROMPT_BYTES))
-            return PROMPT_QUIET_S if is_asking else WATCHING_QUIET_S
+            return self._needed_of_watcher_s(wait)
         if prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid())):
             return 0.0 if self._stdin.terminal is None else self._quiet_s
         return self._quiet_s if self._has_answered else WATCHING_QUIET_S
+
+    def _needed_of_watcher_s(self, wait: Wait) -> float:
+        if prompt.is_unfinished(self._log.last_bytes(PROMPT_BYTES)):
+            return WATCHING_QUIET_S if wait.is_timed else PROMPT_QUIET_S
+        if not self._was_asking:
+            return WATCHING_QUIET_S
+        is_at_work = wait.is_timed or prompt.has_connection(wait.pid or 0)
+        return NEVER_S if is_at_work else REPL_QUIET_S
 
     def _last_look_s(self, wait: Wait) -> float:
         """What the job printed before it waited may still be in its pipe."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     How = Literal["reading", "watching"]
-    Readiness = Literal["reading", "watching", "unknown", "no"]
+    Readiness = Literal["reading", "watching", "timed", "unknown", "no"]
     Call = Literal["read", "poll", "select", "epoll", "splice", "restart", "io_uring"]
 
 X86_64: Mapping[int, Call] = {
@@ -53,6 +53,10 @@ PERHAPS = (
     b"309 327 426 441 "
 )
 
+TIME_ARGUMENT: Mapping[Call, int] = {"poll": 2, "select": 4, "epoll": 3}
+# poll, epoll_wait and epoll_pwait of x86-64; epoll_pwait elsewhere.
+TIMED_BY_NUMBER = (7, 232, 281, 22)
+
 # A lower stack is that of a 32-bit program, whose calls have other numbers.
 LOWEST_64_BIT_STACK = 1 << 32
 # The bits above are a tag.
@@ -62,17 +66,18 @@ POLL_FOR_INPUT = 0x1 | 0x2 | 0x40 | 0x80
 MOST_POLLED = 1 << 16
 EPOLL_NESTING = 5
 DEV_TTY = (5, 0)
-STRENGTH: Sequence[Readiness] = ("reading", "watching", "unknown", "no")
+STRENGTH: Sequence[Readiness] = ("reading", "watching", "timed", "unknown", "no")
 
 
 class Wait:
     """`answer` is "yes", "no" or "unknown"; with "yes", which thread of which process waits, and how.
 
     "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor
-    or a REPL at its prompt, but also a server that listens for keys.
+    or a REPL at its prompt, but also a server that listens for keys. `is_timed`: one that watches wakes by
+    itself too, when its time is up.
     """
 
-    __slots__ = ("answer", "how", "pid", "thread")
+    __slots__ = ("answer", "how", "is_timed", "pid", "thread")
 
     def __init__(
         self,
@@ -80,8 +85,10 @@ class Wait:
         pid: int | None = None,
         how: How | None = None,
         thread: str = "",
+        is_timed: bool = False,
     ) -> None:
         self.answer, self.pid, self.how, self.thread = answer, pid, how, thread
+        self.is_timed = is_timed
 
     def switches(self) -> int | None:
         """How often the thread has gone to sleep so far: it has run since if this has changed."""
@@ -121,8 +128,10 @@ def waits_for_input(pids: Iterable[int], stdin: Input | None) -> Wait:
     found: dict[Readiness, Wait] = {}
     for pid in pids:
         verdict, thread = _verdict(pid, stdin) if stdin else ("no" if _is_gone(pid) else "unknown", "")
-        if verdict == "reading" or verdict == "watching":
-            found.setdefault(verdict, Wait("yes", pid, verdict, thread))
+        if verdict == "reading":
+            found.setdefault(verdict, Wait("yes", pid, "reading", thread))
+        elif verdict == "watching" or verdict == "timed":
+            found.setdefault(verdict, Wait("yes", pid, "watching", thread, verdict == "timed"))
         elif verdict == "unknown":
             found[verdict] = Wait("unknown")
         if verdict == "reading":
@@ -223,6 +232,8 @@ def _by_call(process: str, task: str, stdin: Input, calls: Mapping[int, Call]) -
     if call is None:
         return "no"
     verdict = _verdict_on_call(process, task, stdin, call, arguments)
+    if verdict == "watching" and _is_timed(number, call, arguments):
+        verdict = "timed"
     is_unmoved = _is_asleep(task) and read(f"{task}/syscall") == line
     return verdict if is_unmoved else "no"
 
@@ -239,6 +250,12 @@ def _verdict_on_call(
         channel = _wait_channel(task)
         return "no" if "writ" in channel else "reading" if "read" in channel else "unknown"
     return "reading" if call == "read" else "watching"
+
+
+def _is_timed(number: int, call: Call, arguments: Sequence[int]) -> bool:
+    """The time is a number of milliseconds, below 0 for ever; or, in newer calls, where it stands in memory."""
+    time = arguments[TIME_ARGUMENT[call]]
+    return not time >> 31 & 1 if number in TIMED_BY_NUMBER else time != 0
 
 
 def _waited_for(process: str, call: Call, arguments: Sequence[int]) -> Iterable[int]:
