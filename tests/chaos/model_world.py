@@ -273,7 +273,7 @@ class World(RuleBasedStateMachine):
         told = server.call("list_jobs", limit=1000)["jobs"]
         assert [job["job_id"] for job in told] == self.listed_ids()
         for job, life in zip(told, reversed(self.some(lambda life: True)), strict=True):
-            life.check_state(job["status"], job.get("cause"), job.get("exit_code"))
+            life.check_state(job["status"], job.get("cause", "exited"), job.get("exit_code"))
 
     def listed_ids(self) -> list[str]:
         return [life.id for life in reversed(self.lives) if not life.removed]

@@ -268,7 +268,7 @@ class LifeOfJobs(World):
             [waited] = server.answer(request)["jobs"]
             life.end(end)
             assert waited["condition"] == "exit"
-            life.check_state(waited["status"], waited.get("cause"), waited.get("exit_code"))
+            life.check_state(waited["status"], waited.get("cause", "exited"), waited.get("exit_code"))
             assert {stream: waited[stream] for stream in life.printed} == life.printed
             if part and life.guard:
                 self.find_parts(life)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, interact, kill
+from bgjob.api import Jobs, connect, interact, kill
 from bgjob.core.errors import CannotStart, StoreUnusable
 from bgjob.home import slots
 from bgjob.store.retention import clean
@@ -310,8 +310,10 @@ def attend(visitor: socket.socket, said: bytes | None) -> None:
 def test_a_shim_that_says_what_we_do_not_know_is_no_reason_to_fall_over(
     home: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interact, "SHIM_PATIENCE_S", 0.1)
-    for patience in ("SHIM_PATIENCE_S", "CONNECT_PATIENCE_S", "LATE_S", "KILL_PATIENCE_S", "SETTLED_S"):
+    for module in (connect, interact, kill):
+        monkeypatch.setattr(module, "SHIM_PATIENCE_S", 0.1)
+    monkeypatch.setattr(connect, "SETTLED_S", 0.1)
+    for patience in ("CONNECT_PATIENCE_S", "LATE_S", "KILL_PATIENCE_S"):
         monkeypatch.setattr(kill, patience, 0.1)
     job_id = hang(home, ON_A_TERMINAL, "outcome.json", lambda path: None)
     (home / "jobs" / job_id / "outcome.json.was").unlink()

@@ -36,14 +36,23 @@ def leaves_processes(state: State) -> bool:
 
 def left_running(context: Context, job: Job) -> int:
     """How many processes an ended job has left behind: then it counts as running for who waits or looks."""
-    if not leaves_processes(job.state) or job.id in context.store.without_processes:
+    if isinstance(job.state, Lost):
+        return _left_of_lost(context, job)
+    if not leaves_processes(job.state) or not context.store.has_shim(job.id):
         return 0
-    if job.run and not first_process(job):
-        return 0  # of an earlier boot
     deadline = time.monotonic() + _ending_s(job.state)
     while (left := len(processes_of(context, job))) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)
-    if isinstance(job.state, Lost) and not left:
+    return left
+
+
+def _left_of_lost(context: Context, job: Job) -> int:
+    """Looked for among all processes, until there are none: a lost job gets no new ones."""
+    is_of_earlier_boot = job.run is not None and first_process(job) is None
+    if job.id in context.store.without_processes or is_of_earlier_boot:
+        return 0
+    left = len(processes_of(context, job))
+    if not left:
         context.store.without_processes.add(job.id)
     return left
 
