@@ -1,5 +1,6 @@
 """A real dev server, which watches its stdin and is not stuck. Installs vite by npm: run it where that is wanted."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -30,6 +31,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         subprocess.run(install, cwd=project, check=True, capture_output=True, timeout=INSTALL_S)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+        if os.environ.get("CI"):
+            raise
         pytest.skip(f"npm cannot install {VITE}: {problem}")
     return project
 
@@ -55,6 +58,8 @@ def test_a_dev_server_that_is_ready_does_not_sit_at_a_prompt(
     if pty:  # there it listens for keys
         wait_until(lambda: waits_for_input(jobs.context, job) == "yes")
     jobs.wait_for([job_id], silence_s=1.5, timeout_s=READY_S)
+    (waited,) = jobs.wait_for([job_id], timeout_s=3)
+    assert waited.came is None
     assert sits_at_prompt(jobs.context, job, is_quiet=True) is False
     assert jobs.status(job_id).waits_for_input is False
     assert jobs.events("0.0", job_ids=[job_id], kinds=["input"]).events == []

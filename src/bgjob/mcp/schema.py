@@ -55,7 +55,8 @@ def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "$ref" not in schema:
         return schema
     target = definitions[schema["$ref"].rsplit("/", 1)[-1]]
-    return {key: value for key, value in (target | schema).items() if key not in ("$ref", "description")}
+    essence = {key: value for key, value in target.items() if key != "description"} | schema
+    return {key: value for key, value in essence.items() if key != "$ref"}
 
 
 def _without_null(schema: Schema) -> Schema:

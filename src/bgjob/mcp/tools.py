@@ -63,7 +63,7 @@ def execute_command(
     jobs: Jobs,
     caller: Caller,
     command: Annotated[str, Field(description="E.g. 'npm ci && npm test'; no & at its end")],
-    cwd: Annotated[str | None, Field(description="Default: the server's")] = None,
+    cwd: Annotated[str | None, Field(description="Default: server's")] = None,
     env: Annotated[
         dict[str, str] | None,
         Field(description="To add; for secrets: others can see command"),
@@ -74,7 +74,7 @@ def execute_command(
     wait_s: Annotated[
         float, Field(ge=0, description="Wait up to so long (45 s) for its end or a prompt")
     ] = 0,
-    until: Annotated[UntilArgument | None, Field(description="Wait for this, not its end: a server")] = None,
+    until: Annotated[UntilArgument | None, Field(description="Wait for this instead")] = None,
     stdin: Annotated[
         StdinWord | None, Field(description="null: /dev/null, default with wait_s; open: to type into")
     ] = None,
@@ -313,7 +313,7 @@ def interact_with_job(
         list[str] | None,
         Field(description="Pressed after input, e.g. ['down','enter','ctrl-c']"),
     ] = None,
-    wait_s: Annotated[float, Field(ge=0, description="Longest wait, at most 45")] = 5,
+    wait_s: Annotated[float, Field(ge=0, description="At most 45")] = 5,
     close_stdin: Annotated[bool, Field(description="Then EOF")] = False,
     max_tokens: FewTokens = FEW_TOKENS,
     view: Annotated[View | None, Unlisted] = None,
