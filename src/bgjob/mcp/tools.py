@@ -26,7 +26,7 @@ MaxTokens = Annotated[int | None, Field(ge=50, description="per stream")]
 FewTokens = Annotated[int, Field(ge=50, description="per stream")]
 Raw = Annotated[bool, Field(description="with colours, progress, repeats")]
 Seen = Annotated[View, Field(description="interleaved has times; screen is a pty's")]
-Look = Annotated[View | None, Field(description="default: screen of a full-screen pty program, else apart")]
+Look = Annotated[View | None, Field(description="default: screen if full-screen")]
 Stream = Annotated[Literal["stdout", "stderr"] | None, Field(description="default: both")]
 
 OPTIONS = (
@@ -162,7 +162,7 @@ def get_job_output(
 ) -> Printed:
     """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits,
     consumes nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a
-    line, wait_for_job to wait for more. Over max_tokens (or ~100 kB a stream) it is head and tail, and
+    line, wait_for_job to wait for more. Over max_tokens (or 32 kB a stream) it is head and tail, and
     between them a line with the bytes left out and the cursor to read them. Dropped bytes are gone. Error:
     'Job <id> not found'."""
     return Printed.of(jobs.output(job_id, since, Shown.within(max_tokens, raw, view)))

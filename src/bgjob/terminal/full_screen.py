@@ -12,7 +12,9 @@ import re
 from collections import deque
 
 _HOME, _SGR = rb"\x1b\[(?:[01]?;?[01]?)H", rb"(?:\x1b\[[0-9;]*+m)*+"
-_PAGE_MODE = re.compile(rb"\x1b(?:c|\[\?(?:[0-9]{1,5};){0,16}?(?:1049|1047|47)(?:;[0-9]{1,5}){0,16}+(?P<enters>h|l))")
+_PAGE_MODE = re.compile(
+    rb"\x1b(?:c|\[\?(?:[0-9]{1,5};){0,16}?(?:1049|1047|47)(?:;[0-9]{1,5}){0,16}+(?P<enters>h|l))"
+)
 _NEW_PAGE = re.compile(
     rb"\x1bc|\x1b\[\?[0-9;]*+l|" + _HOME + _SGR + rb"\x1b\[[02]?J|\x1b\[2J(?:\x1b\[3J)?" + _SGR + _HOME
 )
