@@ -196,7 +196,7 @@ def test_whose_directory_it_is_decides_the_id(home: Path, given: object) -> None
 
 
 def test_all_are_listed(gallery: Gallery) -> None:
-    jobs = jobs_on(Store(str(gallery.home)))
+    jobs = jobs_on(Store(str(gallery.home)), MCP_BG_MAX_RESPONSE="1MB")
     everything = call(jobs, "list_jobs", limit=1000)["jobs"]
     assert sorted(job["job_id"] for job in everything) == gallery.all_ids
     assert call(jobs, "list_jobs", status="running")["jobs"] == []

@@ -115,7 +115,7 @@ def test_every_verb_answers(gallery: Gallery, place: str, what: str) -> None:
 
 
 def test_all_are_listed_and_searched(gallery: Gallery) -> None:
-    jobs = jobs_on(Store(str(gallery.home)))
+    jobs = jobs_on(Store(str(gallery.home)), MCP_BG_MAX_RESPONSE="1MB")
     everything = call(jobs, "list_jobs", limit=1000)["jobs"]
     assert sorted(job["job_id"] for job in everything) == gallery.all_ids
     assert jobs.search("out 1").searched_jobs == len(gallery.all_ids)

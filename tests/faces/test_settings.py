@@ -157,7 +157,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def server(portal: BlockingPortal, home: Path, workplace: Path) -> Iterator[Server]:
     environment = {
         "MCP_BG_WORKING_DIR": str(workplace),
-        "MCP_BG_ALLOWED_COMMANDS": "^echo ,^pwd$,^head -c \\d+ /dev/zero$",
+        "MCP_BG_ALLOWED_COMMANDS": "^echo ,^pwd$,^printf %0",
         "MCP_BG_MAX_RESPONSE": "1KB",
     }
     with contextlib.closing(Server(portal, home, environment, "auto")) as server:
@@ -225,8 +225,8 @@ class TestTheWorkplace:
     def test_an_answer_holds_what_the_setting_says_and_no_more(
         self, server: Server, ended: Ended, size_bytes: int, whole: bool
     ) -> None:
-        job_id = server.execute(f"head -c {size_bytes} /dev/zero")
+        job_id = server.execute(f"printf %0{size_bytes}d")
         ended(job_id)
         output = server.output(job_id, raw=True)
-        assert (output["stdout"] == "\0" * size_bytes) == whole
+        assert (output["stdout"] == "0" * size_bytes) == whole
         assert ("stdout_left_out_bytes" in output) != whole

@@ -20,7 +20,8 @@ def fitted(read: Callable[[int], Excerpt], budget_bytes: int, raw: bool) -> Exce
     if raw:
         return _shortened(read, found, budget_bytes)
     cleaned = _cleaned(found)
-    if found.left_out_bytes and len(cleaned.text) < len(found.text) // 2:
+    is_noisy = len(cleaned.text) < len(found.text) // 2
+    if is_noisy and found.left_out_bytes and budget_bytes < NOISY_BYTES:
         wider = _cleaned(read(NOISY_BYTES))
         if _weight(wider.text) <= budget_bytes:
             return wider
@@ -31,7 +32,7 @@ def _shortened(read: Callable[[int], Excerpt], found: Excerpt, budget_bytes: int
     """Bytes that are no text and characters that JSON escapes take more room than they had: show less."""
     room, most = budget_bytes, int(budget_bytes * ESCAPED) + 2 * NOTE_BYTES
     while (weight := _weight(found.text)) > most and room > LEAST_BYTES:
-        room = max(LEAST_BYTES, min(room - 1, room * most // weight))
+        room = max(LEAST_BYTES, min(room * 3 // 4, room * most // weight))
         found = read(room)
     return found
 
