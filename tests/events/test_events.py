@@ -16,6 +16,7 @@ from bgjob.api.spec import spec_of
 from bgjob.api.start import launch
 from bgjob.home import event_log
 from tests.support.gate import Gate
+from tests.support.queueing import OpenJobs
 from tests.support.server import Server, ToolError
 from tests.support.shims import guard_pid, kill_both, shim_pid
 from tests.support.telling import kinds, until
@@ -184,7 +185,10 @@ class TestTheBudget:
         assert len(json.dumps(answer["events"])) / 4 < 400
         assert answer["more"]
 
-    def test_what_retention_has_taken_is_said(self, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_retention_has_taken_is_said(
+        self, open_with: OpenJobs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs = open_with(MCP_BG_MAX_RESPONSE="1MB")
         monkeypatch.setattr(event_log, "SEGMENT_BYTES", 2000)
         job = jobs.execute("sleep 1000")
         for number in range(600):

@@ -363,7 +363,7 @@ class TestTheTool:
     def test_the_schema_says_what_an_event_has(self) -> None:
         answer = (TOOLS.entries["job_events"].tool.output_schema or {})["properties"]
         assert answer["events"]["items"]["required"] == ["time", "kind", "job_id"]
-        assert {"name", "command", "exit_code"} < answer["events"]["items"]["properties"].keys()
+        assert {"name", "command"} < answer["events"]["items"]["properties"].keys()
         assert "gone_bytes" in answer
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:

@@ -193,7 +193,7 @@ def test_a_wait_tells_its_progress_every_second(portal: BlockingPortal, server: 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, message))
 
-    job_id = server.execute("echo compiling; cat", name="build")
+    job_id = server.execute("echo compiling; sleep 1000", name="build")
     server.wait_until_printed(job_id, "compiling")
     arguments = {"job_ids": [job_id], "timeout_s": 3.5}
     portal.call(lambda: server.client.call_tool("wait_for_job", arguments, progress_callback=note))

@@ -10,6 +10,7 @@ from tests.support.raw_client import Message, RawClient
 
 pytestmark = pytest.mark.timeout(120)
 
+ANY_ID = "00000000-0000-4000-8000-000000000000"
 HUGE = json.dumps("x" * 5_000_000)
 UNREADABLE = {
     "a number of 5,000 digits": "9" * 5000,
@@ -71,8 +72,8 @@ def _lives(client: RawClient) -> Iterator[None]:
         ("list_jobs", '{"limit":0}', "Invalid argument limit=0: give a whole number from 1 to 1000"),
         ("list_jobs", '{"\\ud83d":1}', "Unknown argument ?"),
         ("list_jobs", f'{{"a":{"[" * 100}{"]" * 100}}}', "Unknown argument a"),
-        ("interact_with_job", '{"job_id":"x"}', "Nothing to type. Give input"),
-        ("interact_with_job", '{"job_id":"x","input":null}', "Nothing to type. Give input"),
+        ("interact_with_job", f'{{"job_id":"{ANY_ID}"}}', "Nothing to type. Give input"),
+        ("interact_with_job", f'{{"job_id":"{ANY_ID}","input":null}}', "Nothing to type. Give input"),
         ("interact_with_job", '{"job_id":"x","input":[]}', "Invalid argument input=[]"),
         (
             "interact_with_job",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Jobs, Shown, Typed
+from bgjob.api import Jobs, Shown
 from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
+from tests.support.gate import Gate
 
 Cost = Counter[str]
 
@@ -77,16 +78,21 @@ def test_a_question_that_a_wait_was_for_is_in_its_answer(jobs: Jobs) -> None:
     assert (waited.status.prompt, waited.output.stdout) == ("name?", "name? ")
 
 
-def test_in_a_wait_for_all_the_answer_about_the_first_is_not_older_than_the_last(jobs: Jobs) -> None:
+def test_in_a_wait_for_all_the_answer_about_the_first_is_not_older_than_the_last(
+    jobs: Jobs, new_gate: Callable[[str], Gate]
+) -> None:
     """It went on while the other was waited for."""
-    first = jobs.execute("echo ready; read more; echo more").id
+    first_gate, second_gate = new_gate("first"), new_gate("second")
+    first = jobs.execute(f"echo ready; {first_gate.pause}; echo more").id
+    first_gate.wait_until_reached()
     assert jobs.wait_for([first], pattern="ready")[0].met
-    second = jobs.execute("read word; echo ready").id
+    second = jobs.execute(f"{second_gate.pause}; echo ready").id
+    second_gate.wait_until_reached()
 
     def end_both(_passed_s: float, _message: str) -> None:
-        jobs.interact(first, Typed("go"))
+        first_gate.open()
         jobs.wait_for([first])
-        jobs.interact(second, Typed("go"))
+        second_gate.open()
 
     waited = jobs.wait_for([first, second], pattern="ready", mode="all", tell=end_both)
     assert [each.came.condition if each.came else None for each in waited] == ["pattern", "pattern"]

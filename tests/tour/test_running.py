@@ -119,7 +119,7 @@ def test_jobs_are_listed_newest_first_page_by_page(start_server: StartServer, en
     assert {job["status"] for job in failed} == {"failed"}
 
 
-def test_a_list_says_how_a_job_ended_where_status_and_exit_code_do_not(
+def test_a_list_says_how_a_job_ended_where_its_exit_code_does_not(
     start_server: StartServer, ended: Ended
 ) -> None:
     server = start_server()
@@ -139,7 +139,7 @@ def test_a_list_says_how_a_job_ended_where_status_and_exit_code_do_not(
     assert [listed[job_id].get("cause") for job_id in (exited, signaled, killed, timed_out)] == [
         None,
         "signaled",
-        None,
+        "killed",
         "timed_out",
     ]
 

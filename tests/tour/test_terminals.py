@@ -100,7 +100,7 @@ def test_a_resize_reaches_the_job_and_its_screen(server: Server, gate: Gate) -> 
 
 
 def test_one_of_rows_and_cols_is_enough(server: Server, gate: Gate) -> None:
-    job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done")
+    job_id = start(server, f"trap 'stty size' WINCH; {gate.reach}; while :; do read line; done", shell="sh")
     gate.wait_until_reached()
     said = server.call("interact_with_job", job_id=job_id, cols=90)
     assert said["accepted_bytes"] == 0

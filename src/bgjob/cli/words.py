@@ -9,6 +9,7 @@ from bgjob.core.errors import (
     JobLimitReached,
     JobNotFound,
     NotSteerable,
+    StdinIsNull,
     StoreFull,
     WorkingDirectoryGone,
 )
@@ -20,6 +21,7 @@ ADVICE: Mapping[type[BgjobError], str] = {
     StoreFull: f"Wait for a job to end; {RUNNING}.",
     JobNotFound: "bgjob ps shows the ids that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
+    StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
 }

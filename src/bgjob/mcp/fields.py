@@ -81,9 +81,9 @@ def phase_of(state: State, history: PastRuns | None) -> Literal["restarting"] | 
 
 
 def cause_of(state: State) -> CauseWord | None:
-    """None: the status and the exit code say as much."""
+    """None: the exit code says as much."""
     cause = cause_word(state)
-    return None if cause in ("exited", status_word(state)) else cause
+    return None if cause == "exited" else cause
 
 
 def reason_of(state: State, place: Place | None) -> str | None:

@@ -31,7 +31,7 @@ from bgjob.api import Cancellation
 from bgjob.core.errors import BgjobError
 from bgjob.mcp.answer_text import as_text
 from bgjob.mcp.arguments import renamed, unpacked
-from bgjob.mcp.schema import compact, complaints, shown
+from bgjob.mcp.schema import Schema, compact, complaints, listed, shown
 from bgjob.output.cleaner import without_hidden
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ class Entry(Generic[Api]):
     function: Callable[..., Any]
     blocks: bool
     options: Collection[str]
+    accepts: Schema
+    """The schema of the arguments, with those that the client does not see."""
 
     @property
     def wants_caller(self) -> bool:
@@ -99,7 +101,7 @@ class Entry(Generic[Api]):
         try:
             arguments = self.arguments.model_validate(self.tidied(given))
         except ValidationError as problems:
-            return failure("\n".join(complaints(self.tool.name, self.tool.input_schema, problems)))
+            return failure("\n".join(complaints(self.tool.name, self.accepts, problems)))
         try:
             extra = {CALLER: caller} if self.wants_caller else {}
             answer = plain(self.function(api, **vars(arguments), **extra))
@@ -122,8 +124,7 @@ class Entry(Generic[Api]):
 
     def tidied(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Many clients send null for an optional argument; and models put an option beside the arguments."""
-        required = self.tool.input_schema.get("required", ())
-        properties = self.tool.input_schema.get("properties", {})
+        required, properties = self.accepts.get("required", ()), self.accepts.get("properties", {})
         named = renamed(given, properties)
         tidy = {
             name: unpacked(value, properties.get(name, {}))
@@ -152,14 +153,15 @@ class Registry(Generic[Api]):
 
         def declare(function: Function) -> Function:
             arguments, answer = _arguments_of(function), get_type_hints(function)["return"]
+            accepts = compact(arguments.model_json_schema())
             tool = Tool(
                 name=function.__name__,
                 description=" ".join((inspect.getdoc(function) or "").split()),
-                input_schema=compact(arguments.model_json_schema()),
-                output_schema=compact(TypeAdapter(answer).json_schema()),
+                input_schema=listed(accepts),
+                output_schema=listed(compact(TypeAdapter(answer).json_schema())),
                 annotations=annotations,
             )
-            self.entries[tool.name] = Entry(tool, arguments, function, blocks, options)
+            self.entries[tool.name] = Entry(tool, arguments, function, blocks, options, accepts)
             return function
 
         return declare

@@ -27,11 +27,18 @@ def compact(schema: Schema) -> Schema:
     return _compact(root, schema.get("$defs", {}))
 
 
+def listed(schema: Schema) -> Schema:
+    """A compact schema without what is marked as unlisted."""
+    if "properties" not in schema:
+        return schema | {key: listed(schema[key]) for key in ("items",) if isinstance(schema.get(key), dict)}
+    properties = {name: listed(each) for name, each in schema["properties"].items() if UNLISTED not in each}
+    required = [name for name in schema.get("required", ()) if name in properties]
+    return schema | {"properties": properties} | ({"required": required} if "required" in schema else {})
+
+
 def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     essence = _resolved(_without_null(_resolved(schema, definitions)), definitions)
     essence = {key: essence[key] for key in ("type", *essence) if key in essence}
-    if required := essence.get("required"):
-        essence["required"] = [name for name in required if UNLISTED not in essence["properties"][name]]
     return {
         key: _compact_part(key, value, definitions)
         for key, value in essence.items()
@@ -42,7 +49,7 @@ def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
 def _compact_part(key: str, value: Any, definitions: Mapping[str, Schema]) -> Any:
     match key, value:
         case "properties", dict():
-            return {name: _compact(each, definitions) for name, each in value.items() if UNLISTED not in each}
+            return {name: _compact(each, definitions) for name, each in value.items()}
         case "items" | "additionalProperties", dict():
             return _compact(value, definitions)
         case "anyOf", list():
@@ -79,9 +86,11 @@ def complaints(tool: str, schema: Schema, problems: ValidationError) -> Iterator
 
 def _complaint(tool: str, properties: Mapping[str, Schema], problem: ErrorDetails) -> str:
     place = shown(".".join(str(step) for step in problem["loc"])) or '""'
+    argument, *inside = map(str, problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"Unknown argument {place}: {tool} takes {', '.join(properties) or 'no arguments'}."
-    accepted = in_words(properties[str(problem["loc"][0])])
+        taker, taken = (argument, properties[argument]["properties"]) if inside else (tool, properties)
+        return f"Unknown argument {place}: {taker} takes {', '.join(taken) or 'no arguments'}."
+    accepted = in_words(properties[argument])
     if problem["type"] == "missing":
         return f"Missing argument {place}: give {accepted}."
     return f"Invalid argument {place}={shown_json(problem['input'])}: give {accepted}."
