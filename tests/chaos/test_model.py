@@ -173,11 +173,8 @@ class LifeOfJobs(World):
                 life.puppet.wait_until_done()
                 return life.read_line()
             life.waits = True
-            ask = self.server(whom).call
-            wait_until(
-                lambda: ask("get_job_status", job_id=life.id).get("waits_for_input") is not False,
-                "it is seen to wait",
-            )
+            seen = self.server(whom).call("wait_for_job", job_ids=[life.id], for_input=True, timeout_s=40)
+            assert seen["met"], "it is seen to wait"
 
     @rule(which=WHICH, whom=WHICH, close=st.sampled_from([False, False, True]))
     def somebody_types(self, which: int, whom: int, close: bool) -> None:
@@ -260,7 +257,9 @@ class LifeOfJobs(World):
             server, both = self.server(whom), [life.shim, life.guard]
             if leaves and life.listens:
                 life.children.append(life.puppet.leave_child("flee"))
-            request = server.ask("wait_for_job", job_ids=[life.id], timeout_s=40, raw=True)
+            request = server.ask(
+                "wait_for_job", job_ids=[life.id], timeout_s=40, raw=True, max_tokens=100_000
+            )
             end = ended(life, how, self.word())
             if part and life.guard:
                 time.sleep(moment)

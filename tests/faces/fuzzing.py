@@ -74,6 +74,7 @@ TEXTS: dict[str, Texts] = {
     "name": (("one", "two", "ünï"), ("", "\0", "x" * 200, "x" * 201)),
     "input": (("", "yes", "no\n", "ä" * 1000), ("\x04", "\x03", "\x1b[A\0\x07", HUGE)),
 }
+SOME = (True, False), (True, True)
 OTHER_TEXTS: Texts = (("x", "y"), ("", "\0", HUGE))
 ENVIRONMENTS = (
     {"A": "b"},
@@ -291,6 +292,11 @@ class Fuzzer:
             case {"type": "array", "items": items}:
                 count = self._random.choice((0, 1, 1, 2, 5))
                 return f"[{','.join(self._valid(name, items) for _ in range(count))}]"
+            case {"type": "object", "properties": members}:
+                given = [
+                    f'"{each}":{self._valid(each, members[each])}' for each in members if self._one_of(SOME)
+                ]
+                return "{" + ",".join(given) + "}"
             case {"type": "object"}:
                 return json.dumps(
                     self._random.choice(ENVIRONMENTS if name == "env" else self._cursors_of_jobs())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Unpack, assert_never
 
+from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
@@ -32,7 +33,7 @@ def execute_command(
     **asked: Unpack[Asked],
 ) -> Executed:
     """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
-    conditions = conditions_of(**until or {})  # first: an error must not leave a job behind
+    conditions = _conditions(until or {})  # first: an error must not leave a job behind
     asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, until)
     job, reused = _ensure(
         context, asked.get("name"), if_running, lambda: start_job(context, command, **asked)
@@ -63,6 +64,13 @@ def execute_command(
     )
     met = waited.met if until else None
     return replace(executed, job=waited.status.job, waited=waited, met=met, place=waited.status.place)
+
+
+def _conditions(until: Until) -> Conditions:
+    try:
+        return conditions_of(**until)
+    except InvalidArgument as problem:
+        raise InvalidArgument(f": {problem}", argument="until") from None
 
 
 def _default_stdin(asked: Asked, wait_s: float, until: Until | None) -> StdinWord:
