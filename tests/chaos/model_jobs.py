@@ -60,6 +60,13 @@ class Life:
         return self.ends == {LOST}
 
     @property
+    def counts_as_running(self) -> bool:
+        """It runs, or has left processes that somebody answers for."""
+        has_left = self.alive and not (self.removed or self.doomed)
+        is_answered_for = not self.abandoned and {end.cause for end in self.ends} <= {"exited", "signaled"}
+        return self.runs or bool(has_left and (self.is_lost or is_answered_for))
+
+    @property
     def listens(self) -> bool:
         """It can be told what to do."""
         return self.runs and not self.waits

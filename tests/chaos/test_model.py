@@ -97,7 +97,7 @@ class LifeOfJobs(World):
     )
     def somebody_starts_a_job_by_its_name(self, whom: int, name: str, if_running: str) -> None:
         server, puppet = self.server(whom), self.puppet("plain")
-        same = self.some(lambda life: life.runs and life.name == name)
+        same = self.some(lambda life: life.counts_as_running and life.name == name)
         request = server.ask("execute_command", command=puppet.command, name=name, if_running=if_running)
         if same and if_running == "reuse":
             answer = server.answer(request)
