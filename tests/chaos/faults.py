@@ -284,8 +284,9 @@ class Trial:
         raise Violation("it cannot be typed into")
 
     def _wait(self, job_id: str, what: str, **condition: Any) -> None:
-        if self._jobs.wait_for([job_id], timeout_s=LASTING_S + HANG_S, **condition)[0].came is None:
-            raise Violation(f"there is no {what}: {self._state(job_id)}")
+        came = self._jobs.wait_for([job_id], timeout_s=LASTING_S + HANG_S, **condition)[0].came
+        if came is None or came.is_unasked_prompt:
+            raise Violation(f"there is no {what}, but {came}: {self._state(job_id)}")
 
     def _state(self, job_id: str) -> State:
         return self._jobs.status(job_id).job.state

@@ -83,12 +83,15 @@ class LogWriter:
         return self.limit_bytes - self.end if self._keeps_first else self._room
 
     def last_bytes(self, most: int) -> bytes:
-        """What was written last, of either stream; from the newest segment only."""
+        """What was written last, of either stream; from the newest segment only. Empty if it cannot be read."""
         if self._data < 0:
             return b""
-        with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
-            segment.seek(-min(most, self.end - self._start), os.SEEK_END)
-            return segment.read(most) or b""
+        try:
+            with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
+                segment.seek(-min(most, self.end - self._start), os.SEEK_END)
+                return segment.read(most) or b""
+        except OSError:
+            return b""
 
     def _advance(self, stream: int, count: int) -> None:
         self.end += count
