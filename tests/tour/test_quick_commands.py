@@ -8,7 +8,7 @@ import pytest
 
 from bgjob.api import JobStatus
 from tests.support.requires import needs
-from tests.support.server import Server, ToolError
+from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], JobStatus]
 # searches its stdin if that is a pipe, as ripgrep does, and else the files beside it
@@ -84,7 +84,9 @@ def test_lines_that_end_as_on_windows_are_lines(server: Server, tmp_path: Path) 
     assert answer["stdout"] == f"{tmp_path}/demo\n"
 
 
-def test_python_prints_at_once(server: Server) -> None:
+def test_python_prints_at_once(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    server = start_server()
     job_id = server.execute("python3 -c 'import time; print(\"begun\"); time.sleep(1000)'")
     server.wait_until_printed(job_id, "begun")
 
