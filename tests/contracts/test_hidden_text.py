@@ -21,7 +21,7 @@ from mcp_types import TextContent
 from bgjob.api import Jobs, JobStatus
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
-from bgjob.mcp import results
+from bgjob.mcp import listings, results
 from bgjob.mcp.registry import OUTPUT, _fields_marked
 from bgjob.mcp.tools import TOOLS
 from tests.support.escapes import ESCAPES, as_text
@@ -138,7 +138,11 @@ def test_the_reader_finds_each_kind() -> None:
 
 def test_only_output_goes_out_as_it_came() -> None:
     """And that is cleaned before, unless it is asked for raw."""
-    kinds = [kind for kind in vars(results).values() if is_dataclass(kind) and isinstance(kind, type)]
+    kinds = [
+        kind
+        for kind in (vars(results) | vars(listings)).values()
+        if is_dataclass(kind) and isinstance(kind, type)
+    ]
     assert {name for kind in kinds for name in _fields_marked(OUTPUT, kind)} == {
         "stdout",
         "stderr",

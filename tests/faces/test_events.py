@@ -367,7 +367,7 @@ class TestTheTool:
         assert "gone_bytes" in answer
 
     def test_an_event_of_an_unknown_kind_is_told_as_it_is(self, jobs: Jobs) -> None:
-        from bgjob.mcp.results import Told
+        from bgjob.mcp.listings import Told
 
         job = jobs.execute("cat", name="n")
         event_log.append(jobs.events_directory, "something_new", job.id, colour="blue", depth=3)

@@ -8,7 +8,8 @@ It parses and renders, and decides nothing: each tool is one call of the api. On
     registry     declares tools, checks arguments and calls them
     arguments    arguments as clients and models send them
     schema       input schemas, and what is wrong with an argument
-    results      the answers of the tools, as models
+    results      the answers of the tools about one job, as models
+    listings     their answers about many jobs
     fields       how the nouns of the api become fields: times, signals, phases
     answer_text  an answer as text
 """

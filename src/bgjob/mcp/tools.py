@@ -9,8 +9,9 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 from bgjob.api import FEW_TOKENS, IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import EventKind, StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
+from bgjob.mcp.listings import FoundLines, Listing, Told
 from bgjob.mcp.registry import Caller, Registry
-from bgjob.mcp.results import FoundLines, Killing, Listing, Printed, Reply, Started, Status, Told, Waits
+from bgjob.mcp.results import Killing, Printed, Reply, Started, Status, Waits
 from bgjob.mcp.schema import UNLISTED
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)

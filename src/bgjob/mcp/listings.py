@@ -1,0 +1,122 @@
+"""What the tools answer about many jobs: lists, lines that were found, events."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from bgjob.api import EventPage, Found, FoundInJob, Match, Page
+from bgjob.api.status import LISTED_COMMAND_CHARACTERS
+from bgjob.core.job import Job, StatusWord, exit_code, status_word
+from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
+from bgjob.mcp.registry import LONG
+from bgjob.mcp.results import Count, Flag, Text, Texts
+
+
+@dataclass(frozen=True)
+class Listed:
+    job_id: str
+    status: StatusWord
+    command: str
+    started: str
+    name: str | None = None
+    exit_code: int | None = None
+    left_running: Count = None
+    cause: Text = None
+    waits_for_input: Flag = None
+    position: Count = None
+    reason: Text = None
+
+    @classmethod
+    def of(cls, job: Job, page: Page) -> "Listed":
+        place = page.places.get(job.id)
+        return cls(
+            job_id=job.id,
+            status=status_word(job.state),
+            command=shortened(job.spec.command, LISTED_COMMAND_CHARACTERS),
+            started=started(job),
+            name=job.spec.name,
+            exit_code=exit_code(job.state),
+            left_running=page.left_running.get(job.id),
+            cause=cause_of(job.state),
+            waits_for_input=job.id in page.asking or None,
+            position=place.position if place else None,
+            reason=place.reason if place else None,
+        )
+
+
+@dataclass(frozen=True)
+class Listing:
+    jobs: Annotated[list[Listed], LONG]
+    next_cursor: str | None = None
+
+    @classmethod
+    def of(cls, page: Page) -> "Listing":
+        return cls([Listed.of(job, page) for job in page.jobs], page.next_cursor)
+
+
+@dataclass(frozen=True)
+class FoundLine:
+    line: str
+    cursor: str
+    stream: Text = None
+    time: Text = None
+    before: Texts = None
+    after: Texts = None
+
+    @classmethod
+    def of(cls, match: Match) -> "FoundLine":
+        return cls(
+            match.line,
+            match.cursor,
+            "stderr" if match.stream == "stderr" else None,
+            None if match.at is None else timestamp(match.at),
+            match.before or None,
+            match.after or None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundIn:
+    job_id: str
+    name: Text = None
+    matches: list[FoundLine]
+
+    @classmethod
+    def of(cls, found: FoundInJob) -> "FoundIn":
+        job, lines = found.job, list(map(FoundLine.of, found.matches))
+        return cls(job_id=job.id, name=job.spec.name, matches=lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundLines:
+    count: Annotated[int, Field(description="of all matches")]
+    shown: Count = None
+    complete: Annotated[bool, Field(description="false: 30 s were up")]
+    jobs: list[FoundIn]
+
+    @classmethod
+    def of(cls, found: Found) -> "FoundLines":
+        jobs = list(map(FoundIn.of, found.jobs))
+        return cls(count=found.count, shown=found.shown, complete=found.complete, jobs=jobs)
+
+
+@dataclass(frozen=True)
+class Told:
+    events: Annotated[list[ToldEvent], Field(description="oldest first"), LONG]
+    cursor: str
+    more: Annotated[bool | None, Field(description="call again with cursor")] = None
+    left_out: Count = None
+    earlier: Text = None
+    gone_bytes: int | None = None
+
+    @classmethod
+    def of(cls, found: EventPage) -> "Told":
+        return cls(
+            list(map(event_fields, found.events)),
+            found.cursor,
+            found.more or None,
+            found.left_out or None,
+            found.earlier,
+            found.gone_bytes or None,
+        )
