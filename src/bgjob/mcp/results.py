@@ -228,13 +228,10 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typing:
+class Reply(Printed):
     accepted_bytes: int
     unread_bytes: Count = None
 
-
-@dataclass(frozen=True, kw_only=True)
-class Reply(Printed, Typing):
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
         standing = standing_fields(said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt)
