@@ -152,7 +152,8 @@ class Awaited:
 
     def _at_prompt(self) -> Came | None:
         """Not asked for: but until the prompt is answered, nothing else will come."""
-        if not isinstance(self.job.state, Running) or isinstance(self.job.state, Queued):
+        is_started = isinstance(self.job.state, Running) and not isinstance(self.job.state, Queued)
+        if not is_started or self._conditions.for_input:
             return None
         if self.snapshot.read(lambda log: log.end) > self._told_up_to:
             self._knows_prompt = False
