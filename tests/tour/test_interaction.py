@@ -251,11 +251,13 @@ def test_ctrl_c_interrupts_without_a_terminal_too(server: Server) -> None:
     assert (said["status"], said["accepted_bytes"], said["waits_for_input"]) == ("running", 0, True)
 
 
-def test_ctrl_c_reaches_what_a_terminal_would_reach(server: Server, gate: Gate) -> None:
+def test_ctrl_c_reaches_what_a_terminal_would_reach(server: Server, new_gate: Callable[[str], Gate]) -> None:
     """The job's group, and not a daemon that it has started; also where nothing can be typed."""
-    daemon = f"setsid -f sh -c '{gate.reach}; exec sleep 1000'"
-    job_id = server.execute(f"{daemon}; sleep 1000; echo not reached", stdin="null")
-    gate.wait_until_reached()
+    in_daemon, in_job = new_gate("daemon"), new_gate("job")
+    daemon = f"setsid -f sh -c '{in_daemon.reach}; exec sleep 1000'"
+    job_id = server.execute(f"{daemon}; {in_job.reach}; exec sleep 1000", stdin="null")
+    in_daemon.wait_until_reached()
+    in_job.wait_until_reached()
     said = server.call("interact_with_job", job_id=job_id, keys=["ctrl-c"], wait_s=LONG_S)
     assert (said["status"], said["signal"], said["stdout"]) == ("killed", "SIGINT", "")
     assert server.status(job_id)["descendants"] == 1

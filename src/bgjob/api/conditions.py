@@ -162,7 +162,10 @@ class Awaited:
         if not sits_at_prompt(self._context, self.job, is_quiet=True):
             self._knows_prompt = False
             return None
-        return None if self._knows_prompt else Came("input", asked=False)
+        if self._knows_prompt:
+            return None
+        self.snapshot.reopen_log()  # what it printed before it asked may have come since the snapshot
+        return self.snapshot.read(self._in_output) or Came("input", asked=False)
 
     def silent_s(self) -> float:
         return self.snapshot.read(self._silent_s)
