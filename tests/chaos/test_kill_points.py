@@ -37,9 +37,8 @@ def test_a_killed_shim_loses_nothing(stage: Stage, terminal: bool) -> None:
 
 @MODES
 def test_a_killed_guard_loses_nothing(stage: Stage, terminal: bool) -> None:
-    """On a busy machine some kills come too late: a guard that ends makes few calls more."""
     results = try_all(stage, [Case(play, "guard") for play in plays(terminal)], EVERY)
-    assert_whole(results, at_least=50)
+    assert_whole(results, at_least=70)
 
 
 @MODES
