@@ -149,7 +149,7 @@ class TestOnEvent:
         out = tmp_path / "told"
         hangs = f"echo $BGJOB_EVENT >> {out}; [ $BGJOB_EVENT = ended ] || {{ sleep 1000 & wait; }}"
         server = start_server(MCP_BG_ON_EVENT=hangs)
-        answer = server.call("execute_command", command="echo quick", wait_s=5)
+        answer = server.call("execute_command", command="echo quick", wait_s=30)
         assert answer["status"] == "completed"
         wait_until(lambda: not watch_registry.registered(str(home)))
         assert out.read_text().split() == ["started", "ended"]

@@ -1,9 +1,7 @@
 """The command line, as a person or a script meets it: a process with arguments, two streams and an exit code."""
 
-import os
 import re
 import signal
-import statistics
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -21,8 +19,6 @@ from tests.support.homes import end_all_jobs
 from tests.support.server import StartServer
 from tests.support.shims import ask
 from tests.support.stores import job_with
-
-MAX_START_CPU_S = 0.3
 
 
 @pytest.fixture(scope="module")
@@ -325,15 +321,3 @@ class TestTheProgram:
     def test_a_home_that_cannot_be_is_one_line_of_error(self, cli: Cli, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         assert_one_line_of_error(cli("ps", env={"BGJOB_HOME": str(tmp_path / "file" / "home")}), "home")
-
-    def test_it_starts_fast(self, cli: Cli) -> None:
-        assert statistics.median(cpu_s(cli) for _ in range(5)) < MAX_START_CPU_S
-
-
-def cpu_s(cli: Cli) -> float:
-    """Of one `bgjob ps`: the clock on the wall also counts what others do."""
-    with cli.begin("ps") as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_utime + usage.ru_stime

@@ -173,7 +173,7 @@ def test_a_delay_is_waited_for_although_there_is_room(one: Jobs, diary: Diary) -
     assert isinstance(ends(one, now)[0], Exited)
     assert isinstance(state(one, later), Queued)
     ends(one, later)
-    assert 4 < time.monotonic() - began < 25
+    assert time.monotonic() - began > 4
     assert diary.words() == ["now", "later"]
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import resource
 import time
 from collections.abc import Callable
@@ -13,8 +12,8 @@ import pytest
 from bgjob.api import Jobs, JobStatus
 from bgjob.core.job import Exited
 from bgjob.shim.control_server import MOST_IDLE
-from bgjob.system import processes
 from tests.support.gate import Gate
+from tests.support.process_table import cpu_s
 from tests.support.requires import linux_only
 from tests.support.shims import Caller, ask, directory, is_alive_and_well, shim_pid, stopped
 from tests.support.waiting import wait_until
@@ -250,10 +249,6 @@ def sockets_of(pid: int) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             held.append(str(descriptor.readlink()))
     return [what for what in held if what.startswith("socket:")]
-
-
-def cpu_s(pid: int) -> float:
-    return sum(processes.stat_of(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def test_clients_that_leave_at_once_leave_nothing_behind(jobs: Jobs, job_id: str, ended: Ended) -> None:

@@ -54,7 +54,7 @@ def test_a_feed_larger_than_any_buffer_arrives_whole(jobs: Jobs, ended: Ended) -
 
 def test_a_feed_that_is_not_read_is_answered_in_time_with_what_was_taken(jobs: Jobs) -> None:
     job_id = jobs.execute("sleep 1000").id
-    answer = ask(jobs, job_id, b"x" * 200_000, op="stdin", length=200_000, wait_s=1)
+    answer = ask(jobs, job_id, b"x" * 200_000, op="stdin", length=200_000, wait_s=3)
     taken = answer["accepted"]
     assert (answer["ok"], answer["unread"]) == (True, taken)
     assert 60_000 < taken <= PIPE_BYTES
@@ -86,7 +86,7 @@ def test_a_slow_feeder_does_not_hold_up_the_next_for_longer_than_its_own_time(jo
     job_id = jobs.execute("cat").id
     slow = Caller(jobs, job_id)
     slow.request(op="stdin", length=100, wait_s=0.3)  # and says nothing more
-    assert ask(jobs, job_id, b"next\n", op="stdin", length=5, wait_s=10)["accepted"] == 5
+    assert ask(jobs, job_id, b"next\n", op="stdin", length=5, wait_s=30)["accepted"] == 5
     assert slow.hear()["accepted"] == 0
     slow.close()
     assert ask(jobs, job_id, op="wait", beyond=4)["end"] == 5
@@ -134,11 +134,11 @@ def test_a_job_that_closes_its_stdin_under_a_write_harms_no_client(
 ) -> None:
     """The pipe is full, half full or empty when its last reader goes."""
     job_id = jobs.execute(f"head -c {read_first} > /dev/null; exec <&-; {gate.pause}; exit 7").id
-    answer = ask(jobs, job_id, b"x" * 1_000_000, op="stdin", length=1_000_000, wait_s=10)
+    answer = ask(jobs, job_id, b"x" * 1_000_000, op="stdin", length=1_000_000, wait_s=30)
     assert answer["ok"] is False
     assert answer["accepted"] < 1_000_000
     gate.wait_until_reached()
-    answer = ask(jobs, job_id, b"x", op="stdin", length=1, wait_s=10)
+    answer = ask(jobs, job_id, b"x", op="stdin", length=1, wait_s=30)
     assert answer["error"] == "stdin is closed"
     gate.open()
     state = ended(job_id).job.state

@@ -51,6 +51,11 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
 
 
+def cpu_s(pid: int) -> float:
+    """Of the process itself, without its children; 0 where there is no /proc."""
+    return sum(processes.stat_of(pid)[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_until_gone(pid: int) -> None:
     try:
         pidfd = os.pidfd_open(pid)

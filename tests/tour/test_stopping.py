@@ -13,7 +13,7 @@ from bgjob.system import processes
 from tests.support.gate import Gate
 from tests.support.process_table import seen
 from tests.support.server import Server, StartServer, ToolError
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Ended = Callable[[str], JobStatus]
 
@@ -145,7 +145,7 @@ def test_a_timeout_stops_the_job(server: Server, ended: Ended) -> None:
     ended(job_id)
     status = server.status(job_id)
     assert (status["status"], status["cause"]) == ("killed", "timed_out")
-    assert 0.2 <= status["duration_s"] < 5
+    assert 0.2 <= status["duration_s"] < PATIENCE_S
 
 
 def test_the_timeout_of_the_settings_needs_no_server(start_server: StartServer, ended: Ended) -> None:
@@ -164,8 +164,8 @@ def test_a_second_kill_may_shorten_the_grace(server: Server, gate: Gate) -> None
     patient.start()
     began = time.monotonic()
     server.call("kill_job", job_id=job_id, grace_s=0)
-    patient.join(10)
-    assert time.monotonic() - began < 10
+    patient.join()
+    assert time.monotonic() - began < 50
 
 
 def test_a_job_that_forks_as_fast_as_it_can_is_gone(server: Server, gate: Gate) -> None:

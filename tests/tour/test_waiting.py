@@ -13,7 +13,7 @@ from bgjob.link import sweep
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.shims import kill_both, stopped
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SERVER_ON_A_PORT = (
     "import http.server, sys\n"
@@ -45,7 +45,11 @@ def test_a_quick_command_needs_one_round_trip(server: Server) -> None:
 
 
 def test_a_slow_command_is_still_running_after_its_wait(server: Server) -> None:
-    answer = server.call("execute_command", command="echo started; sleep 1000", wait_s=2)
+    answers = (
+        server.call("execute_command", command="echo started; sleep 1000", wait_s=wait_s)
+        for wait_s in (0.5, 2, 30)
+    )
+    answer = next(answer for answer in answers if answer["stdout"])  # a busy machine takes its time
     assert (answer["status"], answer["stdout"]) == ("running", "started\n")
     assert "exit_code" not in answer
 
@@ -245,7 +249,7 @@ def test_a_wait_holds_no_longer_than_the_setting(start_server: StartServer) -> N
     began = time.monotonic()
     answer = wait(server, job_id, timeout_s=3600)
     assert (answer["met"], answer["waited_s"]) == (False, 0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < PATIENCE_S
     assert "waited_s" not in wait(server, job_id, timeout_s=0.2)
     assert server.call("execute_command", command="sleep 1000", wait_s=9)["waited_s"] == 0.3
 

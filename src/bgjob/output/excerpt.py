@@ -127,19 +127,20 @@ class Timeline:
 
     def add(self, pieces: Iterable[TimedPiece]) -> None:
         for piece in pieces:
+            label = _label(piece)
             for line in self._decoders[piece.stream].decode(piece.data).splitlines(keepends=True):
-                self._add_line(line, piece)
+                self._add_line(line, piece.stream, label)
 
     def add_note(self, left_out: LeftOut) -> None:
         self._finish_line()
         self._parts.append(note(left_out))
 
-    def _add_line(self, line: str, piece: TimedPiece) -> None:
-        if self._unfinished != piece.stream:
+    def _add_line(self, line: str, stream: int, label: str) -> None:
+        if self._unfinished != stream:
             self._finish_line()
-            self._parts.append(_label(piece))
+            self._parts.append(label)
         self._parts.append(line)
-        self._unfinished = 0 if line.endswith("\n") else piece.stream
+        self._unfinished = 0 if line.endswith("\n") else stream
 
     def _finish_line(self) -> None:
         if self._unfinished:
