@@ -1,6 +1,6 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Unpack, assert_never
 
@@ -11,8 +11,8 @@ from bgjob.api.output import Shown
 from bgjob.api.processes import is_alive, left_running
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
-from bgjob.api.spec import Asked, priority_of
-from bgjob.api.start import start_job
+from bgjob.api.spec import Asked, queued_in_turn
+from bgjob.api.start import Prepared, prepared, start_prepared
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
 from bgjob.core.job import Job, Lost, Queued, StdinWord
@@ -35,13 +35,10 @@ def execute_command(
     """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
     conditions = _conditions(until or {})  # first: an error must not leave a job behind
     asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, until)
-    job, reused = _ensure(
-        context, asked.get("name"), if_running, lambda: start_job(context, command, **asked)
-    )
-    if reused and isinstance(job.state, Queued):
-        priority = priority_of(asked)
-        if priority is not None:
-            move(context, job.id, priority)  # False: it has started meanwhile, which is better still
+    wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
+    job, reused = _ensure(context, wanted, if_running)
+    if reused and isinstance(job.state, Queued) and wanted.priority is not None:
+        move(context, job.id, wanted.priority)  # False: it has started meanwhile, which is better still
     executed = Executed(
         job,
         reused,
@@ -51,7 +48,8 @@ def execute_command(
         asked_command=command,
     )
     timeout_s = wait_s or (context.settings.max_wait_s if until else 0.0)
-    if timeout_s <= 0 or isinstance(job.state, Lost):
+    has_no_record = isinstance(job.state, Lost) and not reused  # its directory was removed as it started
+    if timeout_s <= 0 or has_no_record:
         return executed
     (waited,) = wait_for_conditions(
         context,
@@ -81,34 +79,38 @@ def _default_stdin(asked: Asked, wait_s: float, until: Until | None) -> StdinWor
     return "null" if wait_s > 0 and not until and not asked.get("pty") else "open"
 
 
-def _ensure(
-    context: Context, name: str | None, if_running: IfRunning, start: Callable[[], Job]
-) -> tuple[Job, bool]:
+def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[Job, bool]:
     """(the job, whether it ran before). Of several callers at once with one name, one starts it."""
+    name = wanted.spec.name
     if if_running == "new":
-        return start(), False
+        return start_prepared(context, wanted), False
     if not name:
         raise InvalidArgument(
             f"if_running={if_running!r} needs a name: it is by its name that a job is found."
         )
     with context.store.name_lock(name):
-        running = _running(context, name)
-        if running is None:
-            return start(), False
+        running = [job for _, job in context.store.jobs() if job.spec.name == name and is_alive(context, job)]
+        if not running:
+            return start_prepared(context, wanted), False
         match if_running:
             case "reuse":
-                return running, True
+                return running[0], True
             case "refuse":
-                raise AlreadyRunning(name, running.id)
+                raise AlreadyRunning(name, running[0].id)
             case "restart":
-                kill_job(context, running.id)
-                return start(), False
+                return start_prepared(context, _instead_of(context, running, wanted)), False
             case _:
                 assert_never(if_running)
 
 
-def _running(context: Context, name: str) -> Job | None:
-    for _, job in context.store.jobs():
-        if job.spec.name == name and is_alive(context, job):
-            return job
-    return None
+def _instead_of(context: Context, running: Sequence[Job], wanted: Prepared) -> Prepared:
+    """Ends all of them. What is to be started in place of a job in the queue may have to wait there, too."""
+    own = next((job.id for job in running if job.id in wanted.spec.queue.get("after", ())), None)
+    if own:
+        raise InvalidArgument(f" has the job that is to be restarted, {own}: leave it out.", argument="after")
+    for job in running:
+        kill_job(context, job.id)
+    if wanted.spec.queue or not isinstance(running[0].state, Queued):
+        return wanted
+    queue = queued_in_turn(context, wanted.spec.group)
+    return wanted._replace(spec=replace(wanted.spec, queue=queue))

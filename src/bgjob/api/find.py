@@ -14,9 +14,9 @@ CUTS = ("…", "...")  # as a list shows a name that did not fit, or as it is ty
 CANDIDATES_SHOWN = 5
 
 
-def id_of(context: Context, word: str) -> str:
+def id_of(context: Context, word: str, *, to_end: bool = False) -> str:
     """The id of the job that is meant; an id is taken as it is, whether or not there is such a job."""
-    return word if JOB_ID.fullmatch(word) else find_job(context, word).id
+    return word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
 
 
 def ids_of(context: Context, words: Sequence[str]) -> list[str]:
@@ -24,13 +24,16 @@ def ids_of(context: Context, words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(id_of(context, word) for word in words))
 
 
-def find_job(context: Context, word: str) -> Job:
-    """By its id, its name, or how its id begins. Of a name: the one that runs, else the newest."""
+def find_job(context: Context, word: str, *, to_end: bool = False) -> Job:
+    """By its id, its name, or how its id begins. Of a name: the one that runs, else the newest.
+
+    to_end: where none runs, the newest that has left processes running comes first.
+    """
     if JOB_ID.fullmatch(word):
         return context.store.load(word)
     beginning = _without_cut(word)
     by_id = _ids_from(context, beginning) if len(beginning) >= BEGINNING_CHARACTERS else []
-    if job := _by_name_or_id(context, word, by_id, Running):
+    if job := _by_name_or_id(context, word, by_id, Running, to_end=to_end):
         return job
     raise JobNotFound(word)
 
@@ -42,11 +45,17 @@ def find_typed(context: Context, word: str, *, steered: type[Running] | None = N
     one job that is in it; a beginning of an id must not be short, and one of a name must end in an ellipsis.
     """
     by_id = _ids_from(context, word) if word else []
-    if steered and by_id and len(word) < STEERING_CHARACTERS and not _named(context, word, steered):
+    if (
+        steered
+        and by_id
+        and len(word) < STEERING_CHARACTERS
+        and not _named(context, word, steered, to_end=False)
+    ):
         raise InvalidArgument(
             f"{word!r} is too little of an id. Give at least {STEERING_CHARACTERS} characters of it, or a name."
         )
-    if job := _by_name_or_id(context, word, by_id, steered) or _cut(context, word, steered):
+    to_end = steered is Running
+    if job := _by_name_or_id(context, word, by_id, steered, to_end=to_end) or _cut(context, word, steered):
         return job
     raise JobNotFound(word)
 
@@ -56,10 +65,11 @@ def _ids_from(context: Context, beginning: str) -> list[str]:
 
 
 def _by_name_or_id(
-    context: Context, word: str, by_id: Sequence[str], wanted: type[Running] | None
+    context: Context, word: str, by_id: Sequence[str], wanted: type[Running] | None, *, to_end: bool
 ) -> Job | None:
     """A name may look like the beginning of an id: a long beginning counts first."""
-    named = None if by_id and len(word) >= UNMISTAKABLE_CHARACTERS else _named(context, word, wanted)
+    is_id = by_id and len(word) >= UNMISTAKABLE_CHARACTERS
+    named = None if is_id else _named(context, word, wanted, to_end=to_end)
     if named or not by_id:
         return named
     if len(by_id) > 1:
@@ -67,20 +77,18 @@ def _by_name_or_id(
     return context.store.load(by_id[0])
 
 
-def _named(context: Context, name: str, wanted: type[Running] | None) -> Job | None:
+def _named(context: Context, name: str, wanted: type[Running] | None, *, to_end: bool) -> Job | None:
     """The only one in the wanted state, if any is in it; else the newest."""
     found = [job for _, job in context.store.jobs() if job.spec.name == name]
-    able = [job for job in found if wanted and _is_in(context, job, wanted)]
+    able = [job for job in found if wanted and isinstance(job.state, wanted)]
     if len(able) > 1:
         shown = _some([job.id for job in able])
         raise InvalidArgument(
             f"{name!r} is the name of {len(able)} running jobs: {shown}. Give the id of one."
         )
+    if to_end and not able:
+        able = [job for job in found if left_running(context, job)]
     return next(iter(able or found), None)
-
-
-def _is_in(context: Context, job: Job, wanted: type[Running]) -> bool:
-    return isinstance(job.state, wanted) or (wanted is Running and left_running(context, job) > 0)
 
 
 def _without_cut(word: str) -> str:
@@ -97,7 +105,7 @@ def _cut(context: Context, word: str, steered: type[Running] | None) -> Job | No
     if len(names) > 1:
         shown = _some([repr(name) for name in names])
         raise InvalidArgument(f"{word!r} fits {len(names)} names: {shown}. Give more of it, or an id.")
-    return _named(context, names[0], steered) if names else None
+    return _named(context, names[0], steered, to_end=steered is Running) if names else None
 
 
 def _some(words: Sequence[str]) -> str:

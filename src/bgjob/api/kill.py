@@ -35,7 +35,7 @@ def kill_job(
     if not 0 <= grace_s < float("inf"):
         raise InvalidArgument(f"={grace_s} is not a time. Accepted: seconds, 0 or more.", argument="grace_s")
     try:
-        job_id = id_of(context, job)
+        job_id = id_of(context, job, to_end=True)
     except JobNotFound:
         return Kill("not_found", 0, None)
     if only_signal:

@@ -94,11 +94,21 @@ def _queue(context: Context, given: Mapping[str, Any], queue: bool, after: Seque
     if not (queue or after or delay_s):
         return {}
     return {
+        **queued_in_turn(context, given.get("group")),
         "after": [find_job(context, each).id for each in after],
         "after_policy": given.get("after_policy", "success"),
         "not_before": queue_dir.now_s() + delay_s if delay_s else 0.0,
+    }
+
+
+def queued_in_turn(context: Context, group: str | None) -> dict[str, Any]:
+    """The queue of a spec: it waits for a free slot and for nothing else."""
+    return {
+        "after": [],
+        "after_policy": "success",
+        "not_before": 0.0,
         "max_jobs": context.settings.max_jobs,
-        "group_slots": context.settings.groups.get(given.get("group", "")),
+        "group_slots": context.settings.groups.get(group or ""),
     }
 
 
@@ -124,6 +134,8 @@ def _check_name(name: str | None) -> None:
         raise InvalidArgument(
             f" has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.", argument="name"
         )
+    if not name.strip():
+        raise InvalidArgument(" is blank. Accepted: a text that can be seen.", argument="name")
     unseen = first_hidden(name.translate(BLANKS))
     if unseen is not None:
         raise InvalidArgument(

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from bgjob.api.context import Context, clean_up, ensure_dispatcher, ensure_watcher
 from bgjob.api.spec import (
@@ -33,8 +33,21 @@ HOOK_VARIABLES = (
 )
 
 
+class Prepared(NamedTuple):
+    """A job that is to be started: all that its caller asked for has been checked."""
+
+    spec: Spec
+    environment: Mapping[str, str]
+    priority: int | None
+    """Within the queue; None: the caller gave none."""
+
+
 def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
-    """A job that runs; or that has failed already, and says why."""
+    return start_prepared(context, prepared(context, command, **asked))
+
+
+def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared:
+    """InvalidArgument or InvalidCommand: what is asked for cannot be."""
     command = command.replace("\r\n", "\n")
     env, settings = asked.get("env") or {}, context.settings
     _check_policy(settings, command, asked.get("cwd"), env)
@@ -42,13 +55,19 @@ def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
     environment = {**context.environment, **checked_environment(env)}
     if settings.allowed_commands:
         environment |= policy.NO_SHELL_ESCAPES
+    return Prepared(spec, environment, priority_of(asked))
+
+
+def start_prepared(context: Context, job: Prepared) -> Job:
+    """A job that runs; or that has failed already, and says why."""
+    most_bytes = context.settings.max_store_bytes
     try:
         context.store.prepare()
         clean_up(context)
-        if settings.max_store_bytes is not None:
-            quota.make_room(context.store, settings.max_store_bytes)
-        with _registered(context, spec):
-            return _launch_or_enqueue(context, spec, environment, priority_of(asked) or 0)
+        if most_bytes is not None:
+            quota.make_room(context.store, most_bytes)
+        with _registered(context, job.spec):
+            return _launch_or_enqueue(context, job.spec, job.environment, job.priority or 0)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error
 
