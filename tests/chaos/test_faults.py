@@ -45,7 +45,8 @@ FURTHER = {
     "shim": [Case("shim", BOUNDED), Case("shim", TERMINAL)],
     "guard": [Case("guard", BOUNDED), Case("guard", TERMINAL)],
 }
-NEVER_CALLED = {"starter": {"splice"}, "shim": set[str](), "guard": {"mkdir"}}
+# A guard makes a control group only if it takes over before the shim has made one, as on a busy machine.
+SELDOM_CALLED = {"starter": {"splice"}, "shim": set[str](), "guard": {"mkdir"}}
 
 Trial = tuple[Case, Injection]
 
@@ -67,7 +68,7 @@ def test_a_system_call_that_fails_costs_no_truth(stage: Stage, role: Role) -> No
     print(f"\n{role}:\n{summary(results)}")
     assert not [str(result) for result in results if result.violates]
     struck = {KIND[result.injection.call] for result in results if result.strikes}
-    assert CALLS.keys() - struck == NEVER_CALLED[role]
+    assert CALLS.keys() - struck <= SELDOM_CALLED[role]
 
 
 def injections(counts: Counter[str]) -> Iterator[Injection]:

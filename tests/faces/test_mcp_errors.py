@@ -55,6 +55,14 @@ def _lives(client: RawClient) -> Iterator[None]:
         ("execute_command", '{"command":"true","timeout_s":[]}', "Invalid argument timeout_s=[]"),
         ("execute_command", '{"command":"true","env":"A=1"}', 'Invalid argument env="A=1"'),
         ("execute_command", '{"command":"true","env":{"A":{}}}', "Invalid argument env.A={}"),
+        ("execute_command", '{"command":"true","env":{"A":true}}', "env.A=true: give text."),
+        ("execute_command", '{"command":"true","options":[1]}', "options=[1]: give an object."),
+        ("execute_command", '{"command":"true","name":" "}', "name is blank"),
+        (
+            "execute_command",
+            '{"command":"true","until":{"port":70000}}',
+            "until.port=70000: give a whole number from 0 to 65535",
+        ),
         ("execute_command", '{"command":"true","env":{"A=B":"x"}}', "env has 'A=B'"),
         ("execute_command", '{"command":"true","env":{"":"x"}}', "env has ''"),
         ("execute_command", '{"command":"true","env":{"A":"\\u0000"}}', "env has 'A'"),
@@ -85,7 +93,7 @@ def _lives(client: RawClient) -> Iterator[None]:
             '{"job_id":"x","grace_s":61}',
             "Invalid argument grace_s=61: give a number from 0 to 60",
         ),
-        ("kill_job", '{"job_id":"x","signal":9}', "signal='9' is not a signal"),
+        ("kill_job", '{"job_id":"x","signal":99}', "signal='99' is not a signal"),
     ],
     ids=lambda value: value[:60],
 )

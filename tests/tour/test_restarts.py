@@ -88,6 +88,22 @@ def test_a_paused_job_says_so_and_ends_by_kill_job(jobs: Jobs, server: Server, t
     assert runs(tmp_path) == 1
 
 
+def test_every_answer_about_a_crash_loop_says_that_it_is_one(server: Server) -> None:
+    started = server.call(
+        "execute_command",
+        command="echo up; exit 4",
+        options=again("on-failure", backoff_s=1000),
+        until={"pattern": "never"},
+        wait_s=0.3,
+    )
+    job_id = started["job_id"]
+    wait_until(lambda: server.status(job_id).get("phase") == "restarting")
+    (waited,) = server.call("wait_for_job", job_ids=[job_id], timeout_s=0)["jobs"]
+    for told in (waited, server.output(job_id), server.call("tail_job_output", job_id=job_id)):
+        said = [told[key] for key in ("status", "phase", "restarts", "last_exit_code")]
+        assert said == ["running", "restarting", 1, 4]
+
+
 def test_a_job_killed_while_it_runs_is_not_run_again(jobs: Jobs, gate: Gate, tmp_path: Path) -> None:
     job_id = jobs.execute(counting(tmp_path, gate.pause), options=again("always")).id
     gate.wait_until_reached()
@@ -200,6 +216,8 @@ def test_a_restart_is_an_event(jobs: Jobs, ended: Ended, tmp_path: Path) -> None
         ({"restart": "always", "max_restarts": -1}, "max_restarts=-1"),
         ({"restart": "always", "backoff_s": 0}, "backoff_s=0"),
         ({"restarts": "always"}, "'restarts'"),
+        ({"max_restarts": 3}, "max_restarts does nothing without restart"),
+        ({"restart": "x", "backoff_s": 0, "memory": "1"}, r"(?s)restart='x'.*backoff_s=0.*memory='1'"),
     ],
 )
 def test_bad_terms_are_errors_that_say_what_is_accepted(

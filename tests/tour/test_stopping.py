@@ -135,7 +135,7 @@ def test_a_job_that_a_mere_signal_ends_was_not_killed_by_us(server: Server, gate
     server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
     status = server.status(job_id)
     assert (status["status"], status["cause"], status["signal"]) == ("killed", "signaled", "SIGINT")
-    for signal in ("INT", "KILL"):
+    for signal in ("INT", "9"):
         answer = server.call("kill_job", job_id=job_id, signal=signal, only_signal=True)
         assert (answer["status"], answer["processes"]) == ("already_terminated", 0)
 

@@ -188,6 +188,13 @@ def test_silence_is_a_condition(server: Server) -> None:
     assert (job["condition"], job["stdout"]) == ("silence", "one\ntwo\n")
 
 
+def test_the_silence_of_a_job_that_has_ended_is_not_what_was_asked_for(server: Server) -> None:
+    job_id = server.execute("echo boom; exit 1", wait_s=30)
+    for _ in range(2):
+        answer = wait(server, job_id, silence_s=0.001, timeout_s=30)
+        assert (answer["met"], answer["jobs"][0]["condition"]) == (False, "exit")
+
+
 def test_a_job_that_waits_for_input_is_seen_with_its_prompt(server: Server) -> None:
     job_id = server.execute("printf 'Your name: '; read name; echo hello $name; cat > /dev/null")
     (job,) = wait(server, job_id, for_input=True, timeout_s=20)["jobs"]
@@ -252,6 +259,23 @@ def test_a_wait_holds_no_longer_than_the_setting(start_server: StartServer) -> N
     assert time.monotonic() - began < PATIENCE_S
     assert "waited_s" not in wait(server, job_id, timeout_s=0.2)
     assert server.call("execute_command", command="sleep 1000", wait_s=9)["waited_s"] == 0.3
+
+
+def test_an_until_without_a_condition_is_none(server: Server) -> None:
+    for until in ({}, {"for_input": False}, {"pattern": None}):
+        answer = server.call("execute_command", command="exit 3", wait_s=30, until=until)
+        assert (answer["exit_code"], "met" in answer) == (3, False)
+
+
+def test_a_lost_job_ends_a_wait_for_what_it_would_print(jobs: Jobs, gate: Gate) -> None:
+    """Its processes live, and nobody records what they print."""
+    job_id = jobs.execute(f"{gate.reach}; sleep 1000").id
+    gate.wait_until_reached()
+    kill_both(jobs, job_id)
+    (waited,) = jobs.wait_for([job_id], pattern="ready", timeout_s=40)
+    assert waited.came is not None
+    assert (waited.came.condition, waited.met, waited.status.left_running > 0) == ("exit", False, True)
+    sweep.kill(job_id)
 
 
 def test_a_lost_job_ends_a_wait(jobs: Jobs, gate: Gate) -> None:

@@ -13,7 +13,7 @@ from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.snapshot import Snapshot
-from bgjob.core.job import Job, Queued, Running
+from bgjob.core.job import Job, Lost, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -65,6 +65,9 @@ class Awaited:
 
     def __init__(self, context: Context, job_id: str, since: int | None, conditions: Conditions) -> None:
         self._context, self._conditions = context, conditions
+        self.snapshot = Snapshot(context, job_id)
+        if since and since > self.snapshot.read(lambda log: log.end):
+            since = None  # of another job, which had the same name before
         self._scanned = self._told_up_to = since or 0
         # the answer with this cursor has told of the prompt; the caller waits all the same
         self._knows_prompt = since is not None
@@ -72,7 +75,6 @@ class Awaited:
         self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
         self.line: ShimConnection | None = None
-        self.snapshot = Snapshot(context, job_id)
         self.came: Came | None = None
 
     @property
@@ -121,7 +123,8 @@ class Awaited:
     def _in_silence(self, log: LogReader) -> Came | None:
         if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
             return None
-        return Came("silence") if self._silent_s(log) >= self._conditions.silence_s else None
+        is_silent = self._silent_s(log) >= self._conditions.silence_s
+        return Came("silence") if is_silent and not self._is_at_end else None
 
     def _silent_s(self, log: LogReader) -> float:
         """By the monotonic clock, since our first look; by the wall clock only for the time before that."""
@@ -133,15 +136,23 @@ class Awaited:
         return now - self._silent_since
 
     def _at_end(self) -> Came | None:
-        if isinstance(self.job.state, Running) or self.is_left_running:
-            return None
-        return Came("exit", asked=not self._conditions.are_given)
+        return Came("exit", asked=not self._conditions.are_given) if self._is_at_end else None
+
+    @property
+    def _is_at_end(self) -> bool:
+        """The job is over, and what is waited for can no longer come."""
+        return not isinstance(self.job.state, Running) and not self.is_left_running
 
     @property
     def is_left_running(self) -> bool:
-        """The job has ended, and what is waited for may still come from processes that it left."""
-        is_over = not isinstance(self.job.state, Running)
-        return is_over and self._conditions.outlive_the_job and left_running(self._context, self.job) > 0
+        """The job has ended, and what is waited for may still come from processes that it left.
+
+        What those of a lost job print is not recorded, but they may open a port.
+        """
+        state, wanted = self.job.state, self._conditions
+        can_come = wanted.port is not None if isinstance(state, Lost) else wanted.outlive_the_job
+        is_over = not isinstance(state, Running)
+        return is_over and can_come and left_running(self._context, self.job) > 0
 
     def _in_the_kernel(self) -> Came | None:
         if self._conditions.port is not None and (port := self._listening_port()):

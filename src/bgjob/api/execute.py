@@ -34,7 +34,8 @@ def execute_command(
 ) -> Executed:
     """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
     conditions = _conditions(until or {})  # first: an error must not leave a job behind
-    asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, until)
+    has_until = conditions.are_given or conditions.stop_pattern is not None
+    asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, has_until=has_until)
     wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
     job, reused = _ensure(context, wanted, if_running)
     if reused and isinstance(job.state, Queued) and wanted.priority is not None:
@@ -47,7 +48,7 @@ def execute_command(
         left_running=left_running(context, job) if reused else 0,
         asked_command=command,
     )
-    timeout_s = wait_s or (context.settings.max_wait_s if until else 0.0)
+    timeout_s = wait_s or (context.settings.max_wait_s if has_until else 0.0)
     has_no_record = isinstance(job.state, Lost) and not reused  # its directory was removed as it started
     if timeout_s <= 0 or has_no_record:
         return executed
@@ -60,7 +61,7 @@ def execute_command(
         cancellation=cancellation,
         tell=tell,
     )
-    met = waited.met if until else None
+    met = waited.met if has_until else None
     return replace(executed, job=waited.status.job, waited=waited, met=met, place=waited.status.place)
 
 
@@ -71,12 +72,12 @@ def _conditions(until: Until) -> Conditions:
         raise InvalidArgument(f": {problem}", argument="until") from None
 
 
-def _default_stdin(asked: Asked, wait_s: float, until: Until | None) -> StdinWord:
+def _default_stdin(asked: Asked, wait_s: float, *, has_until: bool) -> StdinWord:
     """A caller who waits for the end types nothing: many programs read a stdin that is a pipe, and hang.
 
     A server is waited for until it is ready, and some end when their stdin does.
     """
-    return "null" if wait_s > 0 and not until and not asked.get("pty") else "open"
+    return "null" if wait_s > 0 and not has_until and not asked.get("pty") else "open"
 
 
 def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[Job, bool]:

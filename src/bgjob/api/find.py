@@ -73,7 +73,7 @@ def _by_name_or_id(
     if named or not by_id:
         return named
     if len(by_id) > 1:
-        raise InvalidArgument(f"{word!r} fits {len(by_id)} jobs: {_some(by_id)}. Give more of the id.")
+        raise InvalidArgument(f"{word!r} fits {len(by_id)} jobs: {some(by_id)}. Give more of the id.")
     return context.store.load(by_id[0])
 
 
@@ -82,7 +82,7 @@ def _named(context: Context, name: str, wanted: type[Running] | None, *, to_end:
     found = [job for _, job in context.store.jobs() if job.spec.name == name]
     able = [job for job in found if wanted and isinstance(job.state, wanted)]
     if len(able) > 1:
-        shown = _some([job.id for job in able])
+        shown = some([job.id for job in able])
         raise InvalidArgument(
             f"{name!r} is the name of {len(able)} running jobs: {shown}. Give the id of one."
         )
@@ -103,11 +103,11 @@ def _cut(context: Context, word: str, steered: type[Running] | None) -> Job | No
     all_names = {job.spec.name or "" for _, job in context.store.jobs()}
     names = sorted(name for name in all_names if name.startswith(beginning))
     if len(names) > 1:
-        shown = _some([repr(name) for name in names])
+        shown = some([repr(name) for name in names])
         raise InvalidArgument(f"{word!r} fits {len(names)} names: {shown}. Give more of it, or an id.")
     return _named(context, names[0], steered, to_end=steered is Running) if names else None
 
 
-def _some(words: Sequence[str]) -> str:
+def some(words: Sequence[str]) -> str:
     more = ["…"] if len(words) > CANDIDATES_SHOWN else []
     return ", ".join([*words[:CANDIDATES_SHOWN], *more])

@@ -222,13 +222,15 @@ def _interaction(
 ) -> Interaction:
     snapshot = Snapshot(context, job_id)
     waits = _waits_for_input(context, snapshot.job, answered)
+    typed_at = min(told["at"], snapshot.read(lambda log: log.end))  # a full disk may have swallowed output
     return Interaction(
-        output_of(context, snapshot, str(told["at"]), shown),
+        output_of(context, snapshot, str(typed_at), shown),
         told["accepted"],
         answered.get("unread", told["unread"]),
         snapshot.job,
         waits,
         snapshot.read(prompt_in) if waits else None,
+        context.store.history(snapshot.job),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.context import Context
-from bgjob.api.find import id_of
+from bgjob.api.find import id_of, some
 from bgjob.api.processes import first_process, leaves_processes, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
@@ -37,13 +37,20 @@ def kill_job(
     try:
         job_id = id_of(context, job, to_end=True)
     except JobNotFound:
-        return Kill("not_found", 0, None)
+        return Kill("not_found", 0, None, hint=_running_names(context))
     if only_signal:
         return signal_job(context, job_id, number)
     try:
         return _kill(context, job_id, number, grace_s)
     except JobNotFound:
         return _kill_removed(context, job_id, grace_s)
+
+
+def _running_names(context: Context) -> str | None:
+    """Who wrote a name almost right has a job that runs on."""
+    running = [job for _, job in context.store.jobs() if isinstance(job.state, Running)]
+    names = sorted({job.spec.name for job in running if job.spec.name})
+    return f"Names of running jobs: {some(names)}." if names else None
 
 
 def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:

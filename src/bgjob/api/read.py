@@ -29,4 +29,11 @@ def _reading(context: Context, job_id: str, read: Callable[[Snapshot], Output]) 
     snapshot = Snapshot(context, job_id)
     waits = sits_at_prompt(context, snapshot.job)
     prompt = snapshot.read(prompt_in) if waits else None
-    return Reading(snapshot.job, read(snapshot), waits, prompt, left_running(context, snapshot.job))
+    return Reading(
+        snapshot.job,
+        read(snapshot),
+        waits,
+        prompt,
+        left_running(context, snapshot.job),
+        context.store.history(snapshot.job),
+    )

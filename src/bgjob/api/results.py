@@ -54,6 +54,8 @@ class Reading:
     prompt: str | None
     left_running: int
     """As in a JobStatus."""
+    history: PastRuns | None = None
+    """As in a JobStatus."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Interaction:
     waits_for_input: bool | None = None
     """As in a JobStatus."""
     prompt: str | None = None
+    history: PastRuns | None = None
+    """As in a JobStatus."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class Kill:
     job: Job | None
     signal: int | None = None
     """The signal that was sent, where it was to be only that."""
+    hint: str | None = None
+    """Which names there are, where there is no job of the name that was given."""
 
 
 @dataclass(frozen=True)

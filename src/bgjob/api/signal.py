@@ -12,13 +12,16 @@ from bgjob.link.control import NoShim
 
 
 def signal_number(name: str) -> int:
-    full = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
-    if full not in signals.Signals.__members__:
-        raise InvalidArgument(
-            f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL.",
-            argument="signal",
-        )
-    return signals.Signals[full]
+    """Of a name with or without SIG, or of a number in text."""
+    full = f"SIG{name.upper().removeprefix('SIG')}"
+    if full in signals.Signals.__members__:
+        return signals.Signals[full]
+    if name.isascii() and name.isdigit() and len(name) < 3 and int(name) in set(signals.Signals):
+        return int(name)
+    raise InvalidArgument(
+        f"={name[:40]!r} is not a signal. Accepted: names such as TERM, INT, HUP, KILL, or numbers.",
+        argument="signal",
+    )
 
 
 def signal_job(context: Context, job_id: str, number: int) -> Kill:

@@ -12,6 +12,7 @@ from bgjob.core.values import KIB, TEN_YEARS_S, TIB, label, number, size, switch
 
 # The same as in home/queue_dir, which the shim imports; a test compares the two.
 MOST_PRIORITY = 1000
+MOST_PROBLEMS = 10
 DEFAULT_RESTARTS, DEFAULT_BACKOFF_S = 5, 1.0
 
 
@@ -55,8 +56,18 @@ ALL_OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
 
 
 def checked(options: Mapping[str, object], of: Mapping[str, Option] = ALL_OPTIONS) -> dict[str, Any]:
-    """The values of these options. An option that is null has none."""
-    return {name: _value(name, value, of) for name, value in options.items() if value is not None}
+    """The values of these options. An option that is null has none. All problems are told in one error."""
+    values, problems = dict[str, Any](), list[InvalidArgument]()
+    for name, value in options.items():
+        try:
+            values |= {} if value is None else {name: _value(name, value, of)}
+        except InvalidArgument as problem:
+            problems.append(problem)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise InvalidArgument("\n".join(map(str, problems[:MOST_PROBLEMS])))
+    return values
 
 
 def _value(name: str, value: object, of: Mapping[str, Option]) -> Any:
@@ -87,6 +98,9 @@ def limits_shown(limits: Mapping[str, float], stops_at_output: int | None) -> di
 
 def restart_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """As the spec keeps the restart policy."""
+    idle = [name for name in ("max_restarts", "backoff_s") if name in options and "restart" not in options]
+    if idle:
+        raise InvalidArgument(" does nothing without restart: on-failure or always.", argument=idle[0])
     if options.get("restart", "no") == "no":
         return {}
     return {

@@ -21,6 +21,8 @@ def renamed(given: Mapping[str, Any], properties: Mapping[str, Schema]) -> dict[
             ONE in properties and SEVERAL not in properties and ONE not in given
         ):
             return {ONE: one, **others}
+        case {"job_id": [one], **others} if ONE in properties:
+            return {ONE: one, **others}
         case _:
             return dict(given)
 

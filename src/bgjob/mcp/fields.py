@@ -62,6 +62,11 @@ def event_fields(event: JobEvent) -> ToldEvent:
     return cast("ToldEvent", told | event.details)
 
 
+def meant_id(job: Job, asked: str) -> str | None:
+    """The id of the job, where the caller gave something else for it."""
+    return None if asked == job.id else job.id
+
+
 def started(job: Job) -> str:
     return timestamp(job.run.started_at if job.run else job.spec.created_at)
 
@@ -99,11 +104,16 @@ def standing_fields(
     waits_for_input: bool | None = None,
     prompt: str | None = None,
     hint: str | None = None,
+    history: PastRuns | None = None,
 ) -> dict[str, Any]:
     """How a job stands, in every answer about it. What says nothing is None."""
+    last = history.runs[-1] if history and history.runs and isinstance(state, Running) else None
     return {
         "status": status_word(state),
         "exit_code": exit_code(state),
+        "phase": phase_of(state, history),
+        "restarts": (history.restarts or None) if history else None,
+        "last_exit_code": last.code if last else None,
         "cause": cause_of(state),
         "reason": reason_of(state, place),
         "limit": limit_word(state),

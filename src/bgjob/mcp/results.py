@@ -32,6 +32,7 @@ from bgjob.core.job import (
 )
 from bgjob.mcp.fields import (
     duration_s_of,
+    meant_id,
     phase_of,
     printed_fields,
     reason_of,
@@ -69,11 +70,21 @@ class OneJob:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeantJob:
+    """Where the caller did not give its id."""
+
+    job_id: Text = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Standing:
     """How a job stands."""
 
     status: str
     exit_code: int | None = None
+    phase: Text = None
+    restarts: Count = None
+    last_exit_code: Count = None
     cause: Text = None
     reason: Text = None
     limit: Text = None
@@ -107,16 +118,21 @@ class Printed(Shown, Standing):
     stdout: Annotated[str, OUTPUT]
     stderr: Annotated[str, OUTPUT]
 
+
+@dataclass(frozen=True, kw_only=True)
+class Read(Printed, MeantJob):
     @classmethod
-    def of(cls, read: Reading) -> "Printed":
+    def of(cls, read: Reading, asked: str) -> "Read":
         standing = standing_fields(
             read.job.state,
             left_running=read.left_running,
             waits_for_input=read.waits_for_input,
             prompt=read.prompt,
             hint=still_running(read.job.state, read.left_running),
+            history=read.history,
         )
-        return cls(**{**standing, **printed_fields(read.output)})
+        meant = meant_id(read.job, asked)
+        return cls(job_id=meant, **{**standing, **printed_fields(read.output)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +159,7 @@ class Started(Shown, Standing, OneJob):
             waits_for_input=status.waits_for_input if status else None,
             prompt=status.prompt if status else None,
             hint=start_hint(ran, is_other),
+            history=status.history if status else None,
         )
         return cls(
             job_id=ran.job.id,
@@ -157,7 +174,7 @@ class Started(Shown, Standing, OneJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class Status(MeantJob):
     status: StatusWord
     exit_code: int | None = None
     cause: Text = None
@@ -190,9 +207,10 @@ class Status:
     activity: Annotated[dict[str, Any] | None, Rare, LONG] = None
 
     @classmethod
-    def of(cls, status: JobStatus) -> "Status":
+    def of(cls, status: JobStatus, asked: str) -> "Status":
         job, state = status.job, status.job.state
         return cls(
+            job_id=meant_id(job, asked),
             status=status_word(state),
             started=started(job),
             command=shortened(job.spec.command, COMMAND_CHARACTERS),
@@ -228,14 +246,17 @@ class Status:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply(Printed):
+class Reply(Printed, MeantJob):
     accepted_bytes: int
     unread_bytes: Count = None
 
     @classmethod
-    def to(cls, said: Interaction) -> "Reply":
-        standing = standing_fields(said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt)
+    def to(cls, said: Interaction, asked: str) -> "Reply":
+        standing = standing_fields(
+            said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt, history=said.history
+        )
         return cls(
+            job_id=meant_id(said.job, asked),
             accepted_bytes=said.accepted_bytes,
             unread_bytes=said.unread_bytes or None,
             **{**standing, **printed_fields(said.output)},
@@ -257,6 +278,7 @@ class WaitedFor(Printed, OneJob):
             waits_for_input=status.waits_for_input,
             prompt=status.prompt,
             hint=status.hint,
+            history=status.history,
         )
         return cls(
             job_id=status.job.id,
@@ -285,10 +307,14 @@ class Killing:
     processes: Annotated[int, Field(description="how many there were")]
     exit_code: Count = None
     signal: Text = None
+    job_id: Text = None
+    hint: Text = None
 
     @classmethod
-    def of(cls, kill: Kill) -> "Killing":
+    def of(cls, kill: Kill, asked: str) -> "Killing":
         if kill.job is None:
-            return cls(kill.status, kill.processes)
+            return cls(kill.status, kill.processes, hint=kill.hint)
         signal = signal_name(kill.signal) if kill.signal else signal_of(kill.job.state)
-        return cls(kill.status, kill.processes, exit_code(kill.job.state), signal)
+        return cls(
+            kill.status, kill.processes, exit_code(kill.job.state), signal, job_id=meant_id(kill.job, asked)
+        )

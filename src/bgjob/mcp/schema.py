@@ -1,7 +1,7 @@
 """Schemas as a model should see them, and complaints about arguments in words that it can act on."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ GOES_WITHOUT_SAYING: list[tuple[str, object]] = [
     ("default", False),
     ("additionalProperties", False),
 ]
+PLAIN_WORDS = {"boolean": "true or false", "object": "an object", "string": "text"}
 UNLISTED = "unlisted"
 """Marks a field that the schema of an answer does not mention: each mention costs every caller tokens."""
 
@@ -90,10 +91,23 @@ def _complaint(tool: str, properties: Mapping[str, Schema], problem: ErrorDetail
     if problem["type"] == "extra_forbidden":
         taker, taken = (argument, properties[argument]["properties"]) if inside else (tool, properties)
         return f"Unknown argument {place}: {taker} takes {', '.join(taken) or 'no arguments'}."
-    accepted = in_words(properties[argument])
+    accepted = in_words(_inside(properties[argument], inside))
     if problem["type"] == "missing":
         return f"Missing argument {place}: give {accepted}."
     return f"Invalid argument {place}={shown_json(problem['input'])}: give {accepted}."
+
+
+def _inside(schema: Schema, steps: Sequence[str]) -> Schema:
+    """The schema of a member of an object or of an item of a list; else, as far as the schema goes."""
+    for step in steps:
+        match schema:
+            case {"properties": dict(members)} if step in members:
+                schema = members[step]
+            case {"additionalProperties": dict(values)} | {"items": dict(values)}:
+                schema = values
+            case _:
+                break
+    return schema
 
 
 def in_words(schema: Schema) -> str:
@@ -105,8 +119,6 @@ def in_words(schema: Schema) -> str:
             accepted = f"a whole number{_range(schema)}"
         case {"type": "number"}:
             accepted = f"a number{_range(schema)}"
-        case {"type": "boolean"}:
-            accepted = "true or false"
         case {"type": "array", "items": items}:
             accepted = f"a list, each item {in_words(items)}"
         case {"type": "object", "additionalProperties": dict(values)}:
@@ -115,10 +127,8 @@ def in_words(schema: Schema) -> str:
             accepted = f"an object with {', '.join(names)}"
         case {"anyOf": choices}:
             accepted = " or ".join(in_words(choice) for choice in choices)
-        case {"type": "string"}:
-            accepted = "text"
         case _:
-            accepted = "a JSON value"
+            accepted = PLAIN_WORDS.get(schema.get("type", ""), "a JSON value")
     return f"{accepted} (default {shown_json(schema['default'])})" if "default" in schema else accepted
 
 

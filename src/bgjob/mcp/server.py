@@ -114,7 +114,5 @@ def _ends(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _asked(given: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
     """What the call is about, as its caller wrote it or as the answer does."""
-    asked = given.get("job_ids") or ()
-    for word in (given.get("job_id"), answer.get("job_id"), *([asked] if isinstance(asked, str) else asked)):
-        if word:
-            yield str(word)
+    for words in (given.get("job_id"), answer.get("job_id"), given.get("job_ids")):
+        yield from map(str, words if isinstance(words, list) else filter(None, [words]))

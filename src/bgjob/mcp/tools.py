@@ -11,7 +11,7 @@ from bgjob.core.job import EventKind, StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.listings import FoundLines, Listing, Told
 from bgjob.mcp.registry import Caller, Registry
-from bgjob.mcp.results import Killing, Printed, Reply, Started, Status, Waits
+from bgjob.mcp.results import Killing, Read, Reply, Started, Status, Waits
 from bgjob.mcp.schema import UNLISTED
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -184,7 +184,7 @@ def get_job_status(
     not seen); killed = by a signal, timeout, limit or kill_job; queued = not started yet. Answers at once. Use
     wait_for_job instead of asking again and again, list_jobs for a forgotten id. Error: 'Job <id> not found'
     (wrong, or cleaned up)."""
-    return Status.of(jobs.status(job_id, detail=detail, with_log=True))
+    return Status.of(jobs.status(job_id, detail=detail, with_log=True), job_id)
 
 
 @TOOLS.tool(READS)
@@ -198,13 +198,13 @@ def get_job_output(
         View,
         Field(description="interleaved: with times; screen: a pty's"),
     ] = "apart",
-) -> Printed:
+) -> Read:
     """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits, consumes
     nothing. Use tail_job_output instead when the last lines are enough, search_job_output to find a line,
     wait_for_job to wait for more. Beyond max_tokens it is head and tail, and between them a line with the number
     of bytes left out and the cursor that reads them. Of a job 10 MB are kept; older bytes count as dropped.
     Error: 'Job <id> not found'."""
-    return Printed.of(jobs.read(job_id, since, Shown.within(max_tokens, raw, view)))
+    return Read.of(jobs.read(job_id, since, Shown.within(max_tokens, raw, view)), job_id)
 
 
 @TOOLS.tool(READS)
@@ -216,12 +216,12 @@ def tail_job_output(
     max_tokens: MaxTokens = None,
     view: Annotated[View | None, Unlisted] = None,
     raw: Raw = False,
-) -> Printed:
+) -> Read:
     """Read the last lines of a job's stdout and stderr (or its screen, if full-screen): progress, the error at the
     end. Cheap on any log, while the job runs or after; an unfinished line counts, a huge one is cut. Never
     waits: do not poll, use wait_for_job instead; get_job_output for all, or with this cursor for what comes
     next. Error: 'Job <id> not found'."""
-    return Printed.of(jobs.read_tail(job_id, lines, Shown.within(max_tokens, raw, view), since))
+    return Read.of(jobs.read_tail(job_id, lines, Shown.within(max_tokens, raw, view), since), job_id)
 
 
 @TOOLS.tool(READS, blocks=True)
@@ -336,7 +336,8 @@ def interact_with_job(
             resize=None if rows is None and cols is None else (rows, cols),
             wait_s=wait_s,
             shown=Shown.within(max_tokens, raw, view),
-        )
+        ),
+        job_id,
     )
 
 
@@ -352,4 +353,4 @@ def kill_job(
     stays readable. Sends signal, after grace_s SIGKILL, and returns when nothing is alive. already_terminated =
     it had ended before; not_found = no such job: answers, not errors, so a repeat is safe. Use interact_with_job
     instead to quit politely (exit, ctrl-c), timeout_s of execute_command to limit a job."""
-    return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal))
+    return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal), job_id)

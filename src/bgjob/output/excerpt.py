@@ -42,7 +42,10 @@ class Window:
 
 
 def window(cursor: str | None, log_end: int) -> Window:
-    """A cursor is "N" (everything after N) or "N-M" (a part that was left out)."""
+    """A cursor is "N" (everything after N) or "N-M" (a part that was left out).
+
+    One beyond the end is of another job, which had the same name before: rather too much is read than too little.
+    """
     if cursor is None:
         return Window(0, log_end)
     start, dash, end = cursor.partition("-")
@@ -50,7 +53,8 @@ def window(cursor: str | None, log_end: int) -> Window:
         raise InvalidArgument(
             f"since={cursor[:40]!r} is not a cursor. Pass one exactly as an answer gave it."
         )
-    return Window(min(int(start[:20]), log_end), min(int(end[:20]), log_end) if dash else log_end)
+    first, last = int(start[:20]), min(int(end[:20]), log_end) if dash else log_end
+    return Window(first if first <= log_end else 0, last)
 
 
 def whole(log: LogReader, stream: int, view: Window, budget_bytes: int, is_running: bool) -> Excerpt:
