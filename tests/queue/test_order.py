@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from tests.support.queueing import BGJOB, Diary, OpenJobs, ends, occupy, state
 from tests.support.requires import linux_only
 from tests.support.server import StartServer, ToolError
 from tests.support.stores import forget_measure
+from tests.support.waiting import wait_until
 
 # -- a slot -----------------------------------------------------------------------------------------------
 
@@ -68,9 +69,13 @@ def test_a_job_that_never_starts_or_is_cancelled_has_its_name_in_the_event(
     one.kill(cancelled)
     gate.open()
     assert isinstance(ends(one, never)[0], NeverStarted)
-    events = [line.event for line in event_reader.lines(one.events_directory, Cursor(0, 0)) if line.event]
-    ended = {event["job_id"]: event.get("name") for event in events if event["kind"] == "ended"}
-    assert (ended[never], ended[cancelled]) == ("never", "cancelled")
+    wait_until(lambda: names_of_ended(one) >= {never: "never", cancelled: "cancelled"}.items())
+
+
+def names_of_ended(jobs: Jobs) -> ItemsView[str, str | None]:
+    """By the events, which are written after the outcome."""
+    events = [line.event for line in event_reader.lines(jobs.events_directory, Cursor(0, 0)) if line.event]
+    return {event["job_id"]: event.get("name") for event in events if event["kind"] == "ended"}.items()
 
 
 @linux_only

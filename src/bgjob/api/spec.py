@@ -134,8 +134,6 @@ def _check_name(name: str | None) -> None:
         raise InvalidArgument(
             f" has {len(name)} characters. Accepted: 1 to {NAME_MAX_CHARACTERS}.", argument="name"
         )
-    if not name.strip():
-        raise InvalidArgument(" is blank. Accepted: a text that can be seen.", argument="name")
     unseen = first_hidden(name.translate(BLANKS))
     if unseen is not None:
         raise InvalidArgument(
@@ -143,6 +141,8 @@ def _check_name(name: str | None) -> None:
             "text without control, bidi or zero-width characters.",
             argument="name",
         )
+    if not name.strip():
+        raise InvalidArgument(" is blank. Accepted: a text that can be seen.", argument="name")
 
 
 def _check_timeout(timeout_s: float | None) -> None:
