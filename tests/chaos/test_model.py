@@ -106,8 +106,8 @@ class LifeOfJobs(World):
             with pytest.raises(Refused, match=f"is running already: {same[-1].id}"):
                 server.answer(request)
         else:
-            if same and if_running == "restart":
-                self.is_killed(same[-1], "TERM", grace_s=5)
+            for life in reversed(same if if_running == "restart" else []):
+                self.is_killed(life, "TERM", grace_s=5)
             self.is_answered(lambda: server.answer(request), puppet, name=name)
 
     @rule(whom=WHICH, part=SPARE_PARTS, moment=MOMENT, pty=st.booleans())
