@@ -223,7 +223,8 @@ class World(RuleBasedStateMachine):
         if not life.is_lost:
             self.unwatched += [child.pid for child in life.children]
             return life.children.clear()
-        wait_until(lambda: len(processes.marked(life.id)) == life.alive, "who minds a hang-up is gone")
+        door = self.fresh_door()  # a process that is about to end may have lost its environment already
+        wait_until(lambda: len(door.processes(life.id)) == life.alive, "who minds a hang-up is gone")
         read = self.fresh_door().output(life.id, shown=Shown(raw=True))
         life.keep_only({"stdout": read.stdout, "stderr": read.stderr})
 
