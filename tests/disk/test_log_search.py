@@ -20,6 +20,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import log_lines, log_search
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import Match, search
+from bgjob.output.text import plain_line
 from tests.support.logs import STREAMS, PipedLog
 
 PATTERNS = [
@@ -54,6 +55,7 @@ class Story:
     segment_bytes: int
     limit_bytes: int
     cell_bytes: int
+    is_redrawn: bool = False
 
 
 STORIES = st.builds(
@@ -64,6 +66,7 @@ STORIES = st.builds(
     segment_bytes=st.integers(17, 400),
     limit_bytes=st.sampled_from([300, 1000, 1 << 20]),
     cell_bytes=st.sampled_from([1, 2, 7, 64, 1 << 12]),
+    is_redrawn=st.booleans(),
 )
 
 
@@ -123,7 +126,7 @@ def expected(
         for lines in plainly(log, stream, window):
             texts = [bytes(byte.value for byte in line).removesuffix(b"\n") for line in lines]
             for number, (line, text) in enumerate(zip(lines, texts, strict=True)):
-                if regex.search(text):
+                if shown := as_matched(regex, text):
                     before = tuple(texts[max(0, number - context) : number])
                     after = tuple(texts[number + 1 : number + 1 + context])
                     first = line[0]
@@ -133,12 +136,19 @@ def expected(
                             line[-1].offset + 1,
                             stream,
                             first.time_us,
-                            text,
+                            shown[0],
                             before,
                             after,
                         )
                     )
     return sorted(found, key=lambda match: match.offset)
+
+
+def as_matched(regex: re.Pattern[bytes], line: bytes) -> list[bytes]:
+    """The form in which a line matches: as an answer shows it, else as it was printed."""
+    is_redrawn = re.search(rb"[\x1b\b]|\r[^\n]", line)
+    forms = [plain_line(line).encode(), line] if is_redrawn else [line]
+    return [form for form in forms if regex.search(form)]
 
 
 def told(log: PipedLog, story: Story) -> PipedLog:
@@ -150,8 +160,11 @@ def told(log: PipedLog, story: Story) -> PipedLog:
 
 
 def contents(story: Story) -> dict[int, bytes]:
-    alphabet = b"aabbA \r" + b"\n" * story.newlines
-    return {stream: bytes(random.Random(story.seed + stream).choices(alphabet, k=4000)) for stream in STREAMS}
+    tokens = [b"a", b"a", b"b", b"b", b"A", b" ", b"\r"] + [b"\n"] * story.newlines
+    tokens += [b"\b", b"\x1b[31m", b"\x1b[0m", b"\x1b[K"] if story.is_redrawn else []
+    return {
+        stream: b"".join(random.Random(story.seed + stream).choices(tokens, k=4000)) for stream in STREAMS
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -322,6 +335,50 @@ def test_an_unfinished_last_line_is_a_line(tmp_path: Path) -> None:
 
 def test_the_end_of_a_line_is_also_before_a_carriage_return(tmp_path: Path) -> None:
     assert found(printed(tmp_path, (STDOUT, b"done\r\n\r\nundone\r\n")), "^done$|^$") == [b"done\r", b"\r"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("^error", [b"error: boom"]),
+        ("^fin$", [b"fin"]),
+        ("^100%$", [b"100%"]),
+        ("^ok$", [b"ok"]),
+        ("^$", [b"", b""]),
+        ("http", [b"a \x1b]8;;http://x/\x07link\x1b]8;;\x07"]),
+        ("link$", [b"a link"]),
+    ],
+)
+def test_a_line_is_found_as_an_answer_shows_it(tmp_path: Path, pattern: str, lines: list[bytes]) -> None:
+    printed_lines = [
+        b"\x1b[31merror\x1b[0m: boom\r",
+        b"\x1b[?2004l\rfin",
+        b"10%\r50%\r100%",
+        b"no\b\bok\x1b[K",
+        b"\x1b[0m",
+        b"",
+        b"a \x1b]8;;http://x/\x07link\x1b]8;;\x07",
+    ]
+    log = printed(tmp_path, (STDOUT, b"\n".join(printed_lines)))
+    assert [line.rstrip(b"\r") for line in found(log, pattern)] == lines
+
+
+def test_a_line_that_matches_as_printed_and_as_shown_counts_once(tmp_path: Path) -> None:
+    line = b"\x1b[31ma needle\x1b[0m and another needle\n"
+    result = search(
+        printed(tmp_path, (STDOUT, line * 50_000)), compile_pattern("needle"), limit=3, newest_first=True
+    )
+    assert result.count == 50_000
+    assert [match.offset for match in result.matches] == [len(line) * at for at in (49_999, 49_998, 49_997)]
+    assert {match.end - match.offset for match in result.matches} == {len(line)}
+
+
+def test_of_a_long_bar_the_state_that_matches_is_shown(tmp_path: Path) -> None:
+    bar = b"\r".join(b"%3d%% of the download" % part for part in range(101))
+    log = printed(tmp_path, (STDOUT, b"begin\n" + bar + b"\nend\n"))
+    [match] = search(log, compile_pattern("^100%"), limit=2, newest_first=True).matches
+    assert (match.line, match.starts_late, match.ends_early) == (b"100% of the download", False, False)
+    assert (match.offset, match.end) == (6, 6 + len(bar) + 1)
 
 
 def test_a_job_that_printed_nothing_has_no_matches(tmp_path: Path) -> None:
