@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -151,6 +151,11 @@ def as_matched(regex: re.Pattern[bytes], line: bytes) -> list[bytes]:
     return [form for form in forms if regex.search(form)]
 
 
+def without_returns(matches: list[Match]) -> list[Match]:
+    """At the end of a line they mean nothing."""
+    return [replace(match, line=match.line.rstrip(b"\r")) for match in matches]
+
+
 def told(log: PipedLog, story: Story) -> PipedLog:
     log.writer.segment_bytes = story.segment_bytes
     for stream, size in story.steps:
@@ -231,7 +236,7 @@ def test_any_search_finds_what_a_plain_reading_finds(
         )
         everything = expected(log, pattern, streams, window, context)
     ordered = everything[::-1] if newest_first else everything
-    assert result.matches == ordered[:limit]
+    assert without_returns(result.matches) == without_returns(ordered[:limit])
     assert result.count == (len(everything) if counting else None)
     assert result.more == (len(everything) > limit)
     assert result.complete
@@ -260,7 +265,8 @@ def test_a_time_range_is_the_window_of_what_was_printed_in_it(
             limit=1000,
             newest_first=False,
         )
-        assert result.matches == expected(log, "a", [STDOUT, STDERR], window, 0)
+        everything = expected(log, "a", [STDOUT, STDERR], window, 0)
+        assert without_returns(result.matches) == without_returns(everything)
 
 
 # -- one by one -----------------------------------------------------------------------------------------
@@ -404,6 +410,41 @@ def test_text_that_never_has_a_newline_is_searched_in_parts(tmp_path: Path, newe
     result = search(log, compile_pattern("needle"), limit=5, newest_first=newest_first)
     assert result.count == 1
     assert b"needle" in result.matches[0].line
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_a_line_that_is_searched_in_parts_counts_once(tmp_path: Path, newest_first: bool, limit: int) -> None:
+    long = b"needle " * log_lines.LINE_MAX_BYTES
+    log = printed(tmp_path, (STDOUT, b"one\n" + long + b"\ntwo needle\n" + long + b"\n" + long))
+    result = search(
+        log, compile_pattern("needle"), limit=limit, newest_first=newest_first, context_lines=2, since=4
+    )
+    assert (result.count, len(result.matches), result.more) == (4, min(limit, 4), limit < 4)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_line_that_is_searched_in_parts_is_not_its_own_context(tmp_path: Path, newest_first: bool) -> None:
+    noise = b"x" * (3 * log_lines.LINE_MAX_BYTES)
+    log = printed(tmp_path, (STDOUT, b"one\ntwo\n" + noise + b"needle" + noise + b"\nthree\nfour\n"))
+    [match] = search(
+        log, compile_pattern("needle"), limit=5, newest_first=newest_first, context_lines=1
+    ).matches
+    assert (match.before, match.after) == ((b"two",), (b"three",))
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_what_lies_beside_a_line_of_many_parts_is_another_line(
+    tmp_path: Path, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the parts end: also with the line, or before its newline."""
+    for name, value in {"LINE_MAX_BYTES": 16, "CELL_MIN_BYTES": 4, "CELL_MAX_BYTES": 4}.items():
+        monkeypatch.setattr(log_lines, name, value)
+    for size in range(50):
+        text = b"y\n%by\ny\n" % (b"x" * size + b"xy\n") * 3
+        log = printed(tmp_path / str(size), (STDOUT, text))
+        assert search(log, compile_pattern("[xy]"), limit=4, newest_first=newest_first).count == 12
+        assert search(log, compile_pattern("x"), limit=0, newest_first=newest_first).count == 3
 
 
 def test_context_does_not_reach_over_a_gap(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from bgjob.output.log_lines import Lines
 from bgjob.output.text import plain_line
 
 # The cleaner removes them whatever surrounds them, so that they can be removed from many lines at once.
-_COLOUR = re.compile(rb"\x1b\[[0-9;:?]*+[hlm]")
+_COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*+[hlm]|\(B)")
 _RETURN = re.compile(rb"\r[^\n]")  # found after a find, which is many times faster where there is none
 _by_start = attrgetter("start")
 
@@ -86,7 +86,7 @@ def _plain_matches(pattern: Pattern, lines: Lines) -> Iterator[Found]:
 
 def _plain_lines(data: bytes) -> list[bytes]:
     without_colours = _COLOUR.sub(b"", data)
-    lines = without_colours.split(b"\n")
+    lines = [line.rstrip(b"\r") for line in without_colours.split(b"\n")]
     if not _has_controls(without_colours, 0, len(without_colours)):
         return lines
     pairs = zip(lines, data.split(b"\n"), strict=True)

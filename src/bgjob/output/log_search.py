@@ -88,6 +88,7 @@ class _Search:
         self.best: list[Match] = []
         self.count = 0
         self._pattern, self._newest_first, self._count_all = pattern, newest_first, count_all
+        self._has_counted: dict[int, bool] = {}  # of a stream: whether its last lines had a match
         # One more than the limit tells that there are more.
         self._most = limit if count_all else limit + 1
 
@@ -121,17 +122,22 @@ class _Search:
 
     def _look_into(self, blocks: Iterator[Lines], stream: int) -> None:
         for lines in blocks:
-            if not self._may_have_the_best(lines):
-                self.count += count_matching_lines(self._pattern, lines)
+            if lines.is_rest and self._has_counted[stream]:
                 continue
-            found = matching_lines(self._pattern, lines)
-            if self._newest_first:
-                kept: Iterable[Found] = deque(self._counted(found), maxlen=self._most)
+            before = self.count
+            if self._may_have_the_best(lines):
+                self._keep([shown(lines.text, one, stream) for one in self._best_of(lines)])
             else:
-                kept = list(islice(self._counted(found), self._most))
-                if len(kept) == self._most:
-                    deque(self._counted(found), maxlen=0)
-            self._keep([shown(lines.text, one, stream) for one in kept])
+                self.count += count_matching_lines(self._pattern, lines)
+            self._has_counted[stream] = self.count > before
+
+    def _best_of(self, lines: Lines) -> Iterable[Found]:
+        found = self._counted(matching_lines(self._pattern, lines))
+        if self._newest_first:
+            return deque(found, maxlen=self._most)
+        kept = list(islice(found, self._most))
+        deque(found, maxlen=0)
+        return kept
 
     def _counted(self, found: Iterator[Found]) -> Iterator[Found]:
         for one in found:
@@ -205,13 +211,16 @@ def _nearest(log: LogReader, stream: int, most: int, start: int, end: int, newes
         if cell.is_cut_off(stream):
             break
         if text := cell.text(stream):
-            for lines in joiner.lines(text):
-                found += islice(_each(lines, newest_first), most - len(found))
+            found += islice(_whole(joiner.lines(text), newest_first), most - len(found))
         if len(found) == most:
             return found
-    for lines in joiner.flush():
-        found += islice(_each(lines, newest_first), most - len(found))
+    found += islice(_whole(joiner.flush(), newest_first), most - len(found))
     return found
+
+
+def _whole(blocks: Iterator[Lines], newest_first: bool) -> Iterator[bytes]:
+    """Each line once, however many parts it was given in."""
+    return (line for lines in blocks if not lines.is_rest for line in _each(lines, newest_first))
 
 
 def _each(lines: Lines, newest_first: bool) -> Iterator[bytes]:
