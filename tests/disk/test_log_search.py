@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import log_lines, log_search
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import Match, search
+from bgjob.output.text import plain_line
 from tests.support.logs import STREAMS, PipedLog
 
 PATTERNS = [
@@ -54,6 +55,7 @@ class Story:
     segment_bytes: int
     limit_bytes: int
     cell_bytes: int
+    is_redrawn: bool = False
 
 
 STORIES = st.builds(
@@ -64,6 +66,7 @@ STORIES = st.builds(
     segment_bytes=st.integers(17, 400),
     limit_bytes=st.sampled_from([300, 1000, 1 << 20]),
     cell_bytes=st.sampled_from([1, 2, 7, 64, 1 << 12]),
+    is_redrawn=st.booleans(),
 )
 
 
@@ -123,7 +126,7 @@ def expected(
         for lines in plainly(log, stream, window):
             texts = [bytes(byte.value for byte in line).removesuffix(b"\n") for line in lines]
             for number, (line, text) in enumerate(zip(lines, texts, strict=True)):
-                if regex.search(text):
+                if shown := as_matched(regex, text):
                     before = tuple(texts[max(0, number - context) : number])
                     after = tuple(texts[number + 1 : number + 1 + context])
                     first = line[0]
@@ -133,12 +136,24 @@ def expected(
                             line[-1].offset + 1,
                             stream,
                             first.time_us,
-                            text,
+                            shown[0],
                             before,
                             after,
                         )
                     )
     return sorted(found, key=lambda match: match.offset)
+
+
+def as_matched(regex: re.Pattern[bytes], line: bytes) -> list[bytes]:
+    """The form in which a line matches: as an answer shows it, else as it was printed."""
+    is_redrawn = re.search(rb"[\x1b\b]|\r[^\n]", line)
+    forms = [plain_line(line).encode(), line] if is_redrawn else [line]
+    return [form for form in forms if regex.search(form)]
+
+
+def without_returns(matches: list[Match]) -> list[Match]:
+    """At the end of a line they mean nothing."""
+    return [replace(match, line=match.line.rstrip(b"\r")) for match in matches]
 
 
 def told(log: PipedLog, story: Story) -> PipedLog:
@@ -150,8 +165,11 @@ def told(log: PipedLog, story: Story) -> PipedLog:
 
 
 def contents(story: Story) -> dict[int, bytes]:
-    alphabet = b"aabbA \r" + b"\n" * story.newlines
-    return {stream: bytes(random.Random(story.seed + stream).choices(alphabet, k=4000)) for stream in STREAMS}
+    tokens = [b"a", b"a", b"b", b"b", b"A", b" ", b"\r"] + [b"\n"] * story.newlines
+    tokens += [b"\b", b"\x1b[31m", b"\x1b[0m", b"\x1b[K"] if story.is_redrawn else []
+    return {
+        stream: b"".join(random.Random(story.seed + stream).choices(tokens, k=4000)) for stream in STREAMS
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -218,7 +236,7 @@ def test_any_search_finds_what_a_plain_reading_finds(
         )
         everything = expected(log, pattern, streams, window, context)
     ordered = everything[::-1] if newest_first else everything
-    assert result.matches == ordered[:limit]
+    assert without_returns(result.matches) == without_returns(ordered[:limit])
     assert result.count == (len(everything) if counting else None)
     assert result.more == (len(everything) > limit)
     assert result.complete
@@ -247,7 +265,8 @@ def test_a_time_range_is_the_window_of_what_was_printed_in_it(
             limit=1000,
             newest_first=False,
         )
-        assert result.matches == expected(log, "a", [STDOUT, STDERR], window, 0)
+        everything = expected(log, "a", [STDOUT, STDERR], window, 0)
+        assert without_returns(result.matches) == without_returns(everything)
 
 
 # -- one by one -----------------------------------------------------------------------------------------
@@ -324,6 +343,50 @@ def test_the_end_of_a_line_is_also_before_a_carriage_return(tmp_path: Path) -> N
     assert found(printed(tmp_path, (STDOUT, b"done\r\n\r\nundone\r\n")), "^done$|^$") == [b"done\r", b"\r"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        ("^error", [b"error: boom"]),
+        ("^fin$", [b"fin"]),
+        ("^100%$", [b"100%"]),
+        ("^ok$", [b"ok"]),
+        ("^$", [b"", b""]),
+        ("http", [b"a \x1b]8;;http://x/\x07link\x1b]8;;\x07"]),
+        ("link$", [b"a link"]),
+    ],
+)
+def test_a_line_is_found_as_an_answer_shows_it(tmp_path: Path, pattern: str, lines: list[bytes]) -> None:
+    printed_lines = [
+        b"\x1b[31merror\x1b[0m: boom\r",
+        b"\x1b[?2004l\rfin",
+        b"10%\r50%\r100%",
+        b"no\b\bok\x1b[K",
+        b"\x1b[0m",
+        b"",
+        b"a \x1b]8;;http://x/\x07link\x1b]8;;\x07",
+    ]
+    log = printed(tmp_path, (STDOUT, b"\n".join(printed_lines)))
+    assert [line.rstrip(b"\r") for line in found(log, pattern)] == lines
+
+
+def test_a_line_that_matches_as_printed_and_as_shown_counts_once(tmp_path: Path) -> None:
+    line = b"\x1b[31ma needle\x1b[0m and another needle\n"
+    result = search(
+        printed(tmp_path, (STDOUT, line * 50_000)), compile_pattern("needle"), limit=3, newest_first=True
+    )
+    assert result.count == 50_000
+    assert [match.offset for match in result.matches] == [len(line) * at for at in (49_999, 49_998, 49_997)]
+    assert {match.end - match.offset for match in result.matches} == {len(line)}
+
+
+def test_of_a_long_bar_the_state_that_matches_is_shown(tmp_path: Path) -> None:
+    bar = b"\r".join(b"%3d%% of the download" % part for part in range(101))
+    log = printed(tmp_path, (STDOUT, b"begin\n" + bar + b"\nend\n"))
+    [match] = search(log, compile_pattern("^100%"), limit=2, newest_first=True).matches
+    assert (match.line, match.starts_late, match.ends_early) == (b"100% of the download", False, False)
+    assert (match.offset, match.end) == (6, 6 + len(bar) + 1)
+
+
 def test_a_job_that_printed_nothing_has_no_matches(tmp_path: Path) -> None:
     result = search(LogReader(str(tmp_path / "log")), compile_pattern("a"), limit=1, newest_first=True)
     assert (result.matches, result.count, result.more) == ([], 0, False)
@@ -347,6 +410,41 @@ def test_text_that_never_has_a_newline_is_searched_in_parts(tmp_path: Path, newe
     result = search(log, compile_pattern("needle"), limit=5, newest_first=newest_first)
     assert result.count == 1
     assert b"needle" in result.matches[0].line
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("limit", [0, 1, 5])
+def test_a_line_that_is_searched_in_parts_counts_once(tmp_path: Path, newest_first: bool, limit: int) -> None:
+    long = b"needle " * log_lines.LINE_MAX_BYTES
+    log = printed(tmp_path, (STDOUT, b"one\n" + long + b"\ntwo needle\n" + long + b"\n" + long))
+    result = search(
+        log, compile_pattern("needle"), limit=limit, newest_first=newest_first, context_lines=2, since=4
+    )
+    assert (result.count, len(result.matches), result.more) == (4, min(limit, 4), limit < 4)
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_line_that_is_searched_in_parts_is_not_its_own_context(tmp_path: Path, newest_first: bool) -> None:
+    noise = b"x" * (3 * log_lines.LINE_MAX_BYTES)
+    log = printed(tmp_path, (STDOUT, b"one\ntwo\n" + noise + b"needle" + noise + b"\nthree\nfour\n"))
+    [match] = search(
+        log, compile_pattern("needle"), limit=5, newest_first=newest_first, context_lines=1
+    ).matches
+    assert (match.before, match.after) == ((b"two",), (b"three",))
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_what_lies_beside_a_line_of_many_parts_is_another_line(
+    tmp_path: Path, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the parts end: also with the line, or before its newline."""
+    for name, value in {"LINE_MAX_BYTES": 16, "CELL_MIN_BYTES": 4, "CELL_MAX_BYTES": 4}.items():
+        monkeypatch.setattr(log_lines, name, value)
+    for size in range(50):
+        text = b"y\n%by\ny\n" % (b"x" * size + b"xy\n") * 3
+        log = printed(tmp_path / str(size), (STDOUT, text))
+        assert search(log, compile_pattern("[xy]"), limit=4, newest_first=newest_first).count == 12
+        assert search(log, compile_pattern("x"), limit=0, newest_first=newest_first).count == 3
 
 
 def test_context_does_not_reach_over_a_gap(tmp_path: Path) -> None:

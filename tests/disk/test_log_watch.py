@@ -86,6 +86,34 @@ def test_a_match_has_its_stream_and_the_cursor_of_its_line(log: str) -> None:
     }
 
 
+def test_a_line_is_matched_as_an_answer_shows_it(log: str) -> None:
+    bar = b"\r".join(b"download %d%%" % part for part in range(101))
+    pour(LogWriter(log, 1 << 20), STDOUT, b"\x1b[31merror\x1b[0m: boom\r\n" + bar + b"\nan error\n")
+    told = scan(LogWatch(["^error: boom$", "^download 100%$", "error"], {}), log)
+    assert [(event["pattern"], event["line"].rstrip("\r")) for event in told] == [
+        ("^error: boom$", "error: boom"),
+        ("error", "error: boom"),
+        ("^download 100%$", "download 100%"),
+        ("error", "an error"),
+    ]
+
+
+def test_an_unfinished_line_is_told_once_as_it_is_shown(log: str) -> None:
+    writer, watch = LogWriter(log, 1 << 20), LogWatch(["^password: $"], {})
+    pour(writer, STDOUT, b"\x1b[1mpassword\x1b[0m: ")
+    assert scan(watch, log) == []
+    assert lines_of(list(watch.match_unfinished())) == ["password: "]
+    pour(writer, STDOUT, b"\n")
+    assert scan(watch, log) == []
+
+
+def test_coloured_lines_that_were_left_out_are_counted(log: str) -> None:
+    watch = LogWatch(["^noise$"], {})
+    pour(LogWriter(log, 1 << 30), STDOUT, b"\x1b[31mnoise\x1b[0m\n" * 5000)
+    told = [*scan(watch, log), *watch.finish()]
+    assert sum("line" in each for each in told) + sum(each.get("suppressed", 0) for each in told) == 5000
+
+
 def test_a_long_line_is_shown_around_its_match(log: str) -> None:
     pour(LogWriter(log, 1 << 20), STDOUT, b"x" * 5000 + b"needle" + b"y" * 5000 + b"\n")
     (event,) = scan(LogWatch(["needle"], {}), log)

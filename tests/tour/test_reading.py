@@ -143,6 +143,42 @@ def test_fifteen_matches_cost_little_more_than_their_lines(server: Server, ended
     assert len(answer) < 1.6 * len("\n".join(texts))
 
 
+@pytest.mark.parametrize("pty", [False, True])
+def test_a_pattern_matches_a_line_as_the_answer_shows_it(server: Server, ended: Ended, pty: bool) -> None:
+    job_id = server.execute(
+        r"printf '\033[31merror\033[0m: boom\n\033[32m➜\033[39m  \033[1mLocal\033[22m:   \033[36mhttp://x/\033[39m\n'; "
+        r"for i in 10 50 100; do printf '\rprogress %s%%' $i; done; echo; printf 'ab\b\bxy\n'",
+        pty=pty,
+    )
+    ended(job_id)
+    for pattern, shown in {
+        "^error: boom$": "error: boom",
+        "Local: +http": "➜  Local:   http://x/",
+        "^progress 100%$": "progress 100%",
+        "^xy$": "xy",
+    }.items():
+        found = search(server, pattern, job_ids=[job_id])
+        assert (found["count"], lines(found)) == (1, [shown])
+    assert lines(search(server, "Local:   http://x/", job_ids=[job_id], literal=True)) == [
+        "➜  Local:   http://x/"
+    ]
+    assert search(server, r"error|progress|xy", job_ids=[job_id])["count"] == 3
+    assert search(server, r"\x1b\[31m|50%", job_ids=[job_id])["count"] == 2  # as they were printed, too
+
+
+def test_a_context_line_that_is_cut_says_so(server: Server, ended: Ended) -> None:
+    job_id = server.execute("printf '%0499d+\\n%0501d\\nneedle\\n%0501d\\n' 0 0 0")
+    ended(job_id)
+    (match,) = matches(search(server, "needle", job_ids=[job_id], context_lines=2))
+    assert match["before"] == ["0" * 499 + "+", "0" * 500 + "…"]
+    assert match["after"] == ["0" * 500 + "…"]
+
+
+def test_a_search_of_no_jobs_is_an_error_not_an_answer_of_no_lines(server: Server) -> None:
+    with pytest.raises(ToolError, match="job_ids has 0 ids"):
+        search(server, "a", job_ids=[])
+
+
 def test_a_bad_pattern_and_a_bad_time_are_clear_errors(server: Server) -> None:
     with pytest.raises(ToolError, match=r"position|missing"):
         search(server, "a(b")

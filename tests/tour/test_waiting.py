@@ -80,6 +80,34 @@ def test_a_line_that_comes_in_pieces_is_matched_whole(server: Server, gate: Gate
     assert job["match"] == "build succeeded"
 
 
+@pytest.mark.parametrize("pty", [False, True])
+def test_a_pattern_matches_what_a_terminal_would_show(server: Server, pty: bool) -> None:
+    """The beginning of a line is where its text begins, whatever colours and redrawing come before it."""
+    command = r"printf '\033[?2004l\r\033[1mready\033[22m in \033[36m12\033[39m ms\n'; cat"
+    answer = server.call(
+        "execute_command",
+        command=command,
+        pty=pty,
+        stdin="open",
+        wait_s=30,
+        until={"pattern": r"^ready in \d+ ms$"},
+    )
+    assert (answer["met"], answer["match"]) == (True, "ready in 12 ms")
+    job_id = server.execute(r"printf '\033[31merror\033[0m: boom\n'; cat", pty=pty)
+    answer = wait(server, job_id, pattern="ready", stop_pattern="^error: boom$", timeout_s=30)
+    (job,) = answer["jobs"]
+    assert (job["condition"], job["match"]) == ("stop_pattern", "error: boom")
+
+
+def test_an_unfinished_line_is_matched_as_it_is_shown_now(server: Server, gate: Gate) -> None:
+    job_id = server.execute(rf"printf '\rdone 10%%'; {gate.pause}; printf '\rdone 100%%'; cat", pty=True)
+    gate.wait_until_reached()
+    assert not wait(server, job_id, pattern="^done 100%$", timeout_s=0.1)["met"]
+    threading.Thread(target=gate.open).start()
+    (job,) = wait(server, job_id, pattern="^done 100%$", timeout_s=30)["jobs"]
+    assert (job["condition"], job["match"]) == ("pattern", "done 100%")
+
+
 def test_a_stop_pattern_ends_the_wait_as_a_failure(server: Server) -> None:
     job_id = server.execute("echo 'error: no such module'; echo ready; cat")
     answer = wait(server, job_id, pattern="ready", stop_pattern="^error")

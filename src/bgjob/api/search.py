@@ -52,7 +52,8 @@ def search_output(
     timed = times or after is not None or before is not None
     chosen: list[tuple[Job, Match]] = []
     count, searched, complete = 0, 0, True
-    job_ids = None if job_ids is None else ids_of(context, job_ids)
+    if job_ids is not None:
+        job_ids = _some_ids(context, job_ids)
     for snapshot in _snapshots(context, job_ids, oldest_first):
         room = limit - len(chosen)
         try:
@@ -70,6 +71,12 @@ def search_output(
     fitting = _that_fit(chosen, context.settings.max_response_bytes)
     shown = len(fitting) if len(fitting) < len(chosen) else None
     return Found(_by_job(fitting, oldest_first), count, searched, complete, shown)
+
+
+def _some_ids(context: Context, job_ids: Sequence[str]) -> list[str]:
+    if not job_ids:
+        raise InvalidArgument("job_ids has 0 ids. Give at least 1, or none for all jobs.")
+    return ids_of(context, job_ids)
 
 
 def _after_s(seconds: float) -> Callable[[], bool]:

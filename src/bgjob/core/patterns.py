@@ -164,6 +164,16 @@ def compile_any(texts: Sequence[str]) -> Pattern | None:
     return Pattern(partial(one.Match, engine.Anchor.UNANCHORED), None, b"") if one.ok() else None
 
 
+def first_of(patterns: Sequence[Pattern]) -> Pattern:
+    """Where one of these patterns matches first, in a pass for each."""
+
+    def find(data: Buffer, start: int, end: int) -> list[Span]:
+        spans = (pattern.find(data, start, end) for pattern in patterns)
+        return [min(filter(None, spans), default=(-1, -1))]
+
+    return Pattern(find, None, b"")
+
+
 def _options(options: Any, *, ignore_case: bool = False) -> Any:
     options.max_mem = RE2_MAX_BYTES
     options.log_errors = False

@@ -239,7 +239,7 @@ def search_job_output(
     times: Annotated[bool, Unlisted] = False,
 ) -> FoundLines:
     """Find lines in what jobs printed: an error in a long log, or which job printed something. Grouped by job, in
-    the log's order. Fast on gigabytes; changes nothing. Use get_job_output instead to read around a match
+    the log's order. Fast on gigabytes; changes nothing. Use get_job_output instead for all of a cut line
     (since=its cursor), wait_for_job for a line that is not there yet. Errors: 'Job <id> not found'; an invalid
     pattern, with its place."""
     return FoundLines.of(

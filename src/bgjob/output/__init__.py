@@ -6,6 +6,7 @@ The verbs (api), the watcher and the command line import it.
     log_segments  the segments of a log on disk, and their bytes
     log_kept      what is kept of a deleted segment, as a segment with holes
     log_lines     a log as whole lines, forward or backward
+    line_match    which of some lines match a pattern, as printed or as shown
     merged        a log as one plain file
     log_search    finds lines in a log
     log_watch     matches a log against the patterns of watches, as it grows

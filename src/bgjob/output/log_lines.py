@@ -200,10 +200,10 @@ def window_of(
 
 
 class Lines:
-    """Whole lines of one stream: a part of a text."""
+    """Whole lines of one stream: a part of a text. `is_rest`: of a line of which a part was given before."""
 
-    def __init__(self, text: Text, start: int, end: int) -> None:
-        self.text, self.start, self.end = text, start, end
+    def __init__(self, text: Text, start: int, end: int, *, is_rest: bool = False) -> None:
+        self.text, self.start, self.end, self.is_rest = text, start, end, is_rest
 
 
 class Forward:
@@ -211,14 +211,15 @@ class Forward:
 
     def __init__(self) -> None:
         self.unfinished: Text | None = None
+        self._is_rest = False
 
     def lines(self, text: Text) -> Iterator[Lines]:
         first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
-        if self.unfinished:
-            text_end = first or len(text.data)
-            self.unfinished = self.unfinished.followed_by(text.part(0, text_end))
-            if first or len(self.unfinished.data) > LINE_MAX_BYTES:
-                yield from self.flush()
+        if self.unfinished or self._is_rest:
+            begun = text.part(0, first or len(text.data))
+            self.unfinished = self.unfinished.followed_by(begun) if self.unfinished else begun
+            if first or self._is_too_long():
+                yield from self.flush(has_rest=not first)
             if not first:
                 return
         else:
@@ -227,11 +228,15 @@ class Forward:
             yield Lines(text, first, last)
         self.unfinished = text.part(last, len(text.data))
 
-    def flush(self) -> Iterator[Lines]:
-        """No more will come: the unfinished line is a line."""
+    def flush(self, *, has_rest: bool = False) -> Iterator[Lines]:
+        """The unfinished line is a line: no more of it will come, or more than is held."""
         line, self.unfinished = self.unfinished, None
+        is_rest, self._is_rest = self._is_rest, has_rest
         if line:
-            yield Lines(line, 0, len(line.data))
+            yield Lines(line, 0, len(line.data), is_rest=is_rest)
+
+    def _is_too_long(self) -> bool:
+        return self.unfinished is not None and len(self.unfinished.data) > LINE_MAX_BYTES
 
 
 class Backward(Forward):
@@ -241,8 +246,8 @@ class Backward(Forward):
         first, last = text.data.find(b"\n") + 1, text.data.rfind(b"\n") + 1
         if tail := text.part(last, len(text.data)):
             self.unfinished = tail.followed_by(self.unfinished)
-        if last or (self.unfinished and len(self.unfinished.data) > LINE_MAX_BYTES):
-            yield from self.flush()
+        if last or self._is_too_long():
+            yield from self.flush(has_rest=not last)
         if first < last:
             yield Lines(text, first, last)
         if first:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.line_match import Found, count_matching_lines, matching_lines
 from bgjob.output.log_lines import Backward, Cell, Forward, Lines, Text, cells, window_of
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import stray_bytes, unfinished_bytes
@@ -28,10 +29,10 @@ class Match:
     time_us: int
     """When its first byte came, in microseconds since the epoch."""
     line: bytes
-    """Without the newline; of a long line the part around the match."""
+    """Without the newline; of a long line the part around the match. As an answer shows it, if it matches so."""
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
-    """The lines around it, of the same stream; of a long line the beginning."""
+    """The lines around it, of the same stream; of a long line the beginning and an ellipsis."""
     starts_late: bool = False
     ends_early: bool = False
     """The line has more before, or behind, what `line` shows of it."""
@@ -87,6 +88,7 @@ class _Search:
         self.best: list[Match] = []
         self.count = 0
         self._pattern, self._newest_first, self._count_all = pattern, newest_first, count_all
+        self._has_counted: dict[int, bool] = {}  # of a stream: whether its last lines had a match
         # One more than the limit tells that there are more.
         self._most = limit if count_all else limit + 1
 
@@ -120,19 +122,24 @@ class _Search:
 
     def _look_into(self, blocks: Iterator[Lines], stream: int) -> None:
         for lines in blocks:
-            if not self._may_have_the_best(lines):
-                self.count += self._pattern.count_lines(lines.text.data, lines.start, lines.end)
+            if lines.is_rest and self._has_counted[stream]:
                 continue
-            found = _matches(self._pattern, lines)
-            if self._newest_first:
-                kept: Iterable[Found] = deque(self._counted(found), maxlen=self._most)
+            before = self.count
+            if self._may_have_the_best(lines):
+                self._keep([shown(lines.text, one, stream) for one in self._best_of(lines)])
             else:
-                kept = list(islice(self._counted(found), self._most))
-                if len(kept) == self._most:
-                    deque(self._counted(found), maxlen=0)
-            self._keep([shown(lines.text, one, stream) for one in kept])
+                self.count += count_matching_lines(self._pattern, lines)
+            self._has_counted[stream] = self.count > before
 
-    def _counted(self, found: "Iterator[Found]") -> "Iterator[Found]":
+    def _best_of(self, lines: Lines) -> Iterable[Found]:
+        found = self._counted(matching_lines(self._pattern, lines))
+        if self._newest_first:
+            return deque(found, maxlen=self._most)
+        kept = list(islice(found, self._most))
+        deque(found, maxlen=0)
+        return kept
+
+    def _counted(self, found: Iterator[Found]) -> Iterator[Found]:
         for one in found:
             self.count += 1
             yield one
@@ -151,41 +158,30 @@ class _Search:
             self.best = best[: self._most]
 
 
-# Positions: of a line, behind its newline, of the match, behind the match.
-Found = tuple[int, int, int, int]
-
-
-def _matches(pattern: Pattern, lines: Lines) -> Iterator[Found]:
-    data, at, end = lines.text.data, lines.start, lines.end
-    # No line begins after the last newline.
-    last = end - data.endswith(b"\n", at, end)
-    while at < end:
-        span = pattern.find(data, at, last)
-        if span is None:
-            return
-        start = data.rfind(b"\n", at, span[0]) + 1 or at
-        at = data.find(b"\n", span[1], end) + 1 or end
-        yield start, at, *span
-
-
 # -- what is shown --------------------------------------------------------------------------------------
 
 
 def shown(text: Text, found: Found, stream: int, most: int = SHOWN_BYTES) -> Match:
-    start, end, match_start, match_end = found
-    offset, time_us = text.place(start)
-    last = end - text.data.endswith(b"\n", start, end)
-    spare = max(0, most - (match_end - match_start))
-    left = max(start, min(match_start - spare // 2, last - most))
+    data, start, last = _line(text, found)
+    offset, time_us = text.place(found.start)
+    spare = max(0, most - (found.span[1] - found.span[0]))
+    left = max(start, min(found.span[0] - spare // 2, last - most))
     return Match(
         offset,
-        text.end_of(end),
+        text.end_of(found.end),
         stream,
         time_us,
-        _cut(text.data, start, left, last, most),
+        _cut(data, start, left, last, most),
         starts_late=left > start,
         ends_early=left + most < last,
     )
+
+
+def _line(text: Text, found: Found) -> tuple[bytes, int, int]:
+    """The bytes in which the match is, and where in them the line begins and ends."""
+    if found.plain is not None:
+        return found.plain, 0, len(found.plain)
+    return text.data, found.start, found.end - text.data.endswith(b"\n", found.start, found.end)
 
 
 def _cut(data: bytes, start: int, left: int, last: int, most: int = SHOWN_BYTES) -> bytes:
@@ -215,13 +211,16 @@ def _nearest(log: LogReader, stream: int, most: int, start: int, end: int, newes
         if cell.is_cut_off(stream):
             break
         if text := cell.text(stream):
-            for lines in joiner.lines(text):
-                found += islice(_each(lines, newest_first), most - len(found))
+            found += islice(_whole(joiner.lines(text), newest_first), most - len(found))
         if len(found) == most:
             return found
-    for lines in joiner.flush():
-        found += islice(_each(lines, newest_first), most - len(found))
+    found += islice(_whole(joiner.flush(), newest_first), most - len(found))
     return found
+
+
+def _whole(blocks: Iterator[Lines], newest_first: bool) -> Iterator[bytes]:
+    """Each line once, however many parts it was given in."""
+    return (line for lines in blocks if not lines.is_rest for line in _each(lines, newest_first))
 
 
 def _each(lines: Lines, newest_first: bool) -> Iterator[bytes]:
@@ -233,4 +232,9 @@ def _each(lines: Lines, newest_first: bool) -> Iterator[bytes]:
         else:
             left, right = start, data.find(b"\n", start, end) + 1 or end
             start = right
-        yield _cut(data, left, left, right - data.endswith(b"\n", left, right))
+        yield _beginning(data, left, right - data.endswith(b"\n", left, right))
+
+
+def _beginning(data: bytes, start: int, last: int) -> bytes:
+    is_cut = last - start > SHOWN_BYTES
+    return _cut(data, start, start, last) + "…".encode() * is_cut

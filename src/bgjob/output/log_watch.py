@@ -12,9 +12,10 @@ from typing import Any
 
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Event
-from bgjob.core.patterns import Pattern, compile_any, compile_pattern
+from bgjob.core.patterns import Pattern, compile_any, compile_pattern, first_of
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.output.log_lines import Forward, Lines, cells
+from bgjob.output.line_match import Found, count_matching_lines, matching_lines
+from bgjob.output.log_lines import Forward, Lines, Text, cells
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import shown
 
@@ -59,7 +60,7 @@ class LogWatch:
 
     def __init__(self, patterns: Sequence[str], state: Mapping[str, Any]) -> None:
         self._watches = list(_watches(patterns))
-        self._together: dict[tuple[str, ...], Pattern | None] = {}
+        self._together: dict[tuple[str, ...], Pattern] = {}
         self._lines = {STDOUT: Forward(), STDERR: Forward()}
         self._seen = {stream: int(state.get(word, 0)) for stream, word in STREAM_WORDS.items()}
         self._early: dict[int, tuple[int, set[str]]] = {}
@@ -147,43 +148,40 @@ class LogWatch:
     # -- matching -----------------------------------------------------------------------------------
 
     def _matches(self, lines: Lines, stream: int, *, is_early: bool = False) -> Iterator[Event]:
-        data, at, end = lines.text.data, lines.start, lines.end
-        last = end - data.endswith(b"\n", at, end)
-        active = []
-        for watch in self._watches:
-            if watch.may_make_event():
-                active.append(watch)
+        active = self._active(self._watches, lines, is_early)
+        while active:
+            for found in matching_lines(self._any_of(active), lines):
+                for watch in active:
+                    yield from self._event_of(watch, lines.text, found, stream, is_early)
+                lines, before = Lines(lines.text, found.end, lines.end), len(active)
+                active = self._active(active, lines, is_early)
+                if len(active) < before:
+                    break
             else:
-                watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
-        while active and at < end:
-            span = self._first(active, data, at, last)
-            if span is None:
                 return
-            start, at = data.rfind(b"\n", at, span[0]) + 1 or at, data.find(b"\n", span[1], end) + 1 or end
-            for watch in active[:]:
-                yield from self._event_of(watch, lines, (start, at), stream, is_early)
-                if not watch.may_make_event():
-                    active.remove(watch)
-                    watch.suppressed += 0 if is_early else watch.pattern.count_lines(data, at, end)
 
-    def _first(self, active: list[Watch], data: bytes, at: int, last: int) -> tuple[int, int] | None:
-        """Where any of the patterns matches first."""
+    def _active(self, watches: list[Watch], lines: Lines, is_early: bool) -> list[Watch]:
+        """Those that may make an event. Of the others the lines that match are only counted."""
+        active = [watch for watch in watches if watch.may_make_event()]
+        for watch in watches:
+            if watch not in active and not is_early:
+                watch.suppressed += count_matching_lines(watch.pattern, lines)
+        return active
+
+    def _any_of(self, active: list[Watch]) -> Pattern:
         texts = tuple(watch.text for watch in active)
         if texts not in self._together:
-            self._together[texts] = compile_any(texts)
-        if together := self._together[texts]:
-            return together.find(data, at, last)
-        return min(filter(None, (watch.pattern.find(data, at, last) for watch in active)), default=None)
+            self._together[texts] = compile_any(texts) or first_of([watch.pattern for watch in active])
+        return self._together[texts]
 
     def _event_of(
-        self, watch: Watch, lines: Lines, line: tuple[int, int], stream: int, is_early: bool
+        self, watch: Watch, text: Text, line: Found, stream: int, is_early: bool
     ) -> Iterator[Event]:
         """The event of this pattern in this line, if it matches and has no event yet."""
-        text, (start, end) = lines.text, line
-        span = watch.pattern.find(text.data, start, end - text.data.endswith(b"\n", start, end))
-        if span is None:
+        found = next(matching_lines(watch.pattern, Lines(text, line.start, line.end)), None)
+        if found is None:
             return
-        match = shown(text, (start, end, *span), stream, SHOWN_BYTES)
+        match = shown(text, found, stream, SHOWN_BYTES)
         early = self._early.get(stream, (-1, set()))
         if match.offset < self._seen[stream] or (match.offset == early[0] and watch.text in early[1]):
             return
