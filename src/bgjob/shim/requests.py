@@ -122,7 +122,7 @@ class Requests:
         return {"waits": wait.answer, "prompt": sits_at_prompt, "quiet": self._prompts.is_quiet(wait)}
 
     def _write_stdin(self, connection: Connection, request: Record) -> None:
-        self._was_asking = is_unfinished(self._log.last_bytes(PROMPT_BYTES))
+        self._was_asking = any(map(is_unfinished, self._log.stream_ends(PROMPT_BYTES)))
         write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
         self._stdin.add(write, _amount(request["wait_s"]))
 

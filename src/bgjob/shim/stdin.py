@@ -10,7 +10,8 @@ from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
-from bgjob.system.stdin_wait import Wait, input_at, input_of, waits_for_input
+from bgjob.system.nested_terminals import innermost_wait
+from bgjob.system.stdin_wait import Wait, input_at, input_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Stdin:
         self._loop, self._handoff, self._log_offset = loop, handoff, log_offset
         self.job_pid, self._on_typed = job_pid, on_typed
         self.typed_at = 0.0
+        self.typed_beyond = -1
+        """Where the log ended when a client typed last."""
         self._before = Wait("no")
         self._switches_before: int | None = None
         self._writes: list[StdinWrite] = []
@@ -91,7 +94,7 @@ class Stdin:
     def wait(self) -> Wait:
         """Whether a process of the job waits for what is typed."""
         source = input_of(self.job_pid()) if self._is_terminal or not self.is_open else input_at(self.fd)
-        return waits_for_input(processes.descendants(os.getpid()), source)
+        return innermost_wait(processes.descendants(os.getpid()), source)
 
     def before_input(self) -> None:
         """Something is about to be typed: remember how the job waits for it.
@@ -147,7 +150,7 @@ class Stdin:
 
     def _begin(self) -> None:
         write = self._writes[0]
-        write.log_offset = self._log_offset()
+        write.log_offset = self.typed_beyond = self._log_offset()
         if write.left or write.close_after:
             self.before_input()
         self._next_piece()
