@@ -35,6 +35,8 @@ def execute_command(
     """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
     conditions = _conditions(until or {})  # first: an error must not leave a job behind
     asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, until)
+    if conditions.for_input and asked["stdin"] == "null":
+        raise InvalidArgument("='null' never waits for input. Start it with stdin='open'.", argument="stdin")
     wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
     job, reused = _ensure(context, wanted, if_running)
     if reused and isinstance(job.state, Queued) and wanted.priority is not None:

@@ -9,6 +9,7 @@ from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.processes import processes_of
 from bgjob.api.results import InputWord
+from bgjob.api.screen import has_full_screen
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Running
@@ -96,7 +97,13 @@ def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is
         return False
 
 
-def prompt_in(log: LogReader) -> str | None:
+def prompt_told(context: Context, snapshot: Snapshot, waits: bool | None) -> str | None:
+    """For an answer that says whether the job `waits`: what it asks, unless that is a row of its screen."""
+    context.prompts_told.note(snapshot.job.id, snapshot.read(lambda log: log.end), waits=waits)
+    return snapshot.read(_prompt_in) if waits and not has_full_screen(context, snapshot) else None
+
+
+def _prompt_in(log: LogReader) -> str | None:
     """The unfinished last line, of either stream."""
     lines = (unfinished_line(last_words(log, stream, PROMPT_BYTES)) for stream in (STDOUT, STDERR))
     return next(filter(None, lines), None)

@@ -68,6 +68,8 @@ class Interaction:
     waits_for_input: bool | None = None
     """As in a JobStatus."""
     prompt: str | None = None
+    cut_to_s: float | None = None
+    """As in a Waited."""
 
 
 @dataclass(frozen=True)

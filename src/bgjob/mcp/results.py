@@ -231,6 +231,7 @@ class Status:
 class Reply(Printed):
     accepted_bytes: int
     unread_bytes: Count = None
+    waited_s: Seconds = None
 
     @classmethod
     def to(cls, said: Interaction) -> "Reply":
@@ -238,6 +239,7 @@ class Reply(Printed):
         return cls(
             accepted_bytes=said.accepted_bytes,
             unread_bytes=said.unread_bytes or None,
+            waited_s=said.cut_to_s,
             **{**standing, **printed_fields(said.output)},
         )
 

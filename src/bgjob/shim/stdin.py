@@ -11,6 +11,7 @@ from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
 from bgjob.system.nested_terminals import innermost_wait
+from bgjob.system.prompt import is_raw
 from bgjob.system.stdin_wait import Wait, input_at, input_of
 
 TYPE_CHECKING = False
@@ -65,6 +66,8 @@ class Stdin:
         self._switches_before: int | None = None
         self._writes: list[StdinWrite] = []
         self._piece = b""
+        self._is_line_begun = False
+        """Whether what was written last ends amid a line."""
         self._use(ends)
 
     def _use(self, ends: ParentEnds) -> None:
@@ -90,6 +93,10 @@ class Stdin:
     @property
     def terminal(self) -> int | None:
         return self.fd if self._is_terminal and self.is_open else None
+
+    def collects_lines(self) -> bool:
+        """Whether it is a terminal that gives the job whole lines only."""
+        return self.terminal is not None and not is_raw(self.terminal)
 
     def wait(self) -> Wait:
         """Whether a process of the job waits for what is typed."""
@@ -177,6 +184,7 @@ class Stdin:
         except OSError:
             count = 0  # the pipe is full, or the machine is short of memory: nothing was written
         write.accepted += count
+        self._is_line_begun = self._piece[count - 1 : count] >= b" " if count else self._is_line_begun
         self._piece = self._piece[count:]
         if self._piece:
             return self._loop.watch_for(self.fd, WRITABLE)
@@ -200,8 +208,11 @@ class Stdin:
         """On a terminal it is a character, and the terminal stays open."""
         if not self._is_terminal:
             return self.close()
+        character = end_of_file(self.fd)
         try:
-            os.write(self.fd, end_of_file(self.fd))
+            # The first ends an unfinished line, the next one the input.
+            os.write(self.fd, 2 * character if self._is_line_begun and self.collects_lines() else character)
+            self._is_line_begun = False
         except OSError:
             pass  # its buffer is full: no process reads it, so none would see the end of it
 

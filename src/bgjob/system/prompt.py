@@ -54,7 +54,7 @@ def sits_at_prompt(wait: Wait, tree: Sequence[int], ends: Sequence[bytes], termi
         return True
     if wait.pid is None:
         return False
-    if terminal is not None and _is_raw(wait, terminal) and _waits_for_keys_alone(wait, ends):
+    if terminal is not None and _waits_at_raw(wait, terminal) and _waits_for_keys_alone(wait, ends):
         return True
     return wait.how == "reading" and runs_alone(wait.pid, tree) and not any(map(_listens, tree))
 
@@ -140,14 +140,22 @@ def _waits_for_keys_alone(wait: Wait, ends: Sequence[bytes]) -> bool:
     return not wait.is_timed or any(re.search(PLACED, printed) for printed in ends)
 
 
-def _is_raw(wait: Wait, terminal: int) -> bool:
+def is_raw(terminal: int) -> bool:
+    """Whether a program gets each key from it, not lines."""
+    try:
+        return not termios.tcgetattr(terminal)[3] & termios.ICANON
+    except termios.error:
+        return False  # no terminal, or no process has it open
+
+
+def _waits_at_raw(wait: Wait, terminal: int) -> bool:
     try:
         if not wait.is_nested:
-            return not termios.tcgetattr(terminal)[3] & termios.ICANON
+            return is_raw(terminal)
         with open(f"/proc/{wait.pid}/fd/0", "rb", buffering=0, opener=_open_terminal) as nested:
-            return not termios.tcgetattr(nested)[3] & termios.ICANON
-    except (OSError, termios.error):
-        return False  # no terminal, or no process has it open
+            return is_raw(nested.fileno())
+    except OSError:
+        return False  # the process is gone
 
 
 def _open_terminal(path: str, flags: int) -> int:
