@@ -27,6 +27,12 @@ tty.setcbreak(0)
 sys.stdout.write("> vue\\n  react\\n\\x1b[?25l"); sys.stdout.flush()
 select.select([0], [], [])
 """
+TIMED_SCREEN = """
+import sys, tty, select
+tty.setcbreak(0)
+sys.stdout.write("\\x1b[5;3Hred\\n\\x1b[6;3Hgreen\\n"); sys.stdout.flush()
+select.select([0], [], [], 1e6)
+"""
 CONNECTED = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0))"
 LISTENS = f"{CONNECTED}; s.listen()"
 WATCH = "import select; print('ready', flush=True); select.select([0], [], [])"
@@ -113,11 +119,12 @@ def test_so_do_editors_pagers_and_repls_on_a_terminal(jobs: Jobs, command: str) 
     wait_until(lambda: sits(jobs, job_id, is_quiet=True) is True)
 
 
-def test_so_does_a_menu_whose_last_line_is_finished(jobs: Jobs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "last"), [(MENU, "react"), (TIMED_SCREEN, "green")])
+def test_so_does_a_menu_whose_last_line_is_finished(jobs: Jobs, tmp_path: Path, code: str, last: str) -> None:
     script = tmp_path / "menu.py"
-    script.write_text(MENU)
+    script.write_text(code)
     job_id = start(jobs, f"'{PYTHON}' {script}", pty=True)
-    comes_to_wait(jobs, job_id, "react")
+    comes_to_wait(jobs, job_id, last)
     assert sits(jobs, job_id) is True
 
 

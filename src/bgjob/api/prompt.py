@@ -18,7 +18,7 @@ from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import unfinished_line
 from bgjob.system import prompt
-from bgjob.system.nested_terminals import innermost_wait
+from bgjob.system.nested_tty import innermost_wait
 from bgjob.system.stdin_wait import Wait, input_of
 
 SHIM_PATIENCE_S = 2.0

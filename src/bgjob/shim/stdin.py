@@ -10,7 +10,7 @@ from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
-from bgjob.system.nested_terminals import innermost_wait
+from bgjob.system.nested_tty import innermost_wait
 from bgjob.system.prompt import is_raw
 from bgjob.system.stdin_wait import Wait, input_at, input_of
 
