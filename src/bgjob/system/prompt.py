@@ -10,7 +10,7 @@ too, and goes on without. The first line of this table that fits decides, once t
     any             any            watches, and something of it is at work: a test runner  no
     unfinished      any            any                                                     yes: read -p
     finished        in raw mode    has no connection, and does not wake by itself: a menu  yes
-    the same, with the cursor put to a place: an editor, a pager                           yes
+    finished        in raw mode    the same, wakes by itself, has placed its cursor: vim   yes
     finished        any            is blocked in read, and nothing else of the job runs    yes: cat, read
     finished        any            any other: vite, nodemon, ssh host command              no
 
@@ -105,9 +105,11 @@ def _is_at_work(pid: int) -> bool:
 
 def _works(child: int, ancestor: int) -> bool:
     """A process that has children works if one of them does."""
+    if _is_in_background(child, ancestor):
+        return False
     if processes.is_computing(child):
         return True
-    if not processes.is_asleep(child) or _is_in_background(child, ancestor) or processes.children(child):
+    if not processes.is_asleep(child) or processes.children(child):
         return False
     return waits_for_input([child], input_of(child)).answer != "yes"
 
