@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
+from bgjob.api.interact import Typed
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.system import prompt
+from tests.support.gate import Gate
 from tests.support.requires import needs
 from tests.support.waiting import wait_until
 
@@ -25,6 +27,12 @@ tty.setcbreak(0)
 sys.stdout.write("> vue\\n  react\\n\\x1b[?25l"); sys.stdout.flush()
 select.select([0], [], [])
 """
+TIMED_SCREEN = """
+import sys, tty, select
+tty.setcbreak(0)
+sys.stdout.write("\\x1b[5;3Hred\\n\\x1b[6;3Hgreen\\n"); sys.stdout.flush()
+select.select([0], [], [], 1e6)
+"""
 CONNECTED = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0))"
 LISTENS = f"{CONNECTED}; s.listen()"
 WATCH = "import select; print('ready', flush=True); select.select([0], [], [])"
@@ -32,6 +40,26 @@ THREAD = (
     "import threading; threading.Thread(target=input).start(); print('ready', flush=True); "
     "threading.Event().wait()"
 )
+
+KEYS = "process.stdin.setRawMode(true); process.stdin.on('data', () => {}); "
+SPAWN = """
+console.log('ready'); if (!process.stdin.isRaw) process.stdout.write('Compiling... ');
+require('child_process').spawn('bash', ['-c', process.argv[2]]).on('exit', () => console.log('press q'));
+"""
+COMPUTE = """
+const {Worker} = require('worker_threads');
+const code = "require('worker_threads').parentPort.postMessage(1); for (;;) ;";
+new Worker(code, {eval: true}).on('message', () => console.log('ready'));
+"""
+LATER = "setTimeout(() => {}, 1e9); console.log('ready');"
+READLINE = "require('readline').createInterface({input: process.stdin}); "
+BEHIND_THREAD = """
+import sys, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+sys.stderr.write('INFO started\\n')
+input('Cmd: ')
+"""
+SPAWN_ON_TERMINAL = "import pty, sys; pty.spawn(sys.argv[1:])"
 
 
 def is_here(command: str) -> pytest.MarkDecorator:
@@ -91,12 +119,102 @@ def test_so_do_editors_pagers_and_repls_on_a_terminal(jobs: Jobs, command: str) 
     wait_until(lambda: sits(jobs, job_id, is_quiet=True) is True)
 
 
-def test_so_does_a_menu_whose_last_line_is_finished(jobs: Jobs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "last"), [(MENU, "react"), (TIMED_SCREEN, "green")])
+def test_so_does_a_menu_whose_last_line_is_finished(jobs: Jobs, tmp_path: Path, code: str, last: str) -> None:
     script = tmp_path / "menu.py"
-    script.write_text(MENU)
+    script.write_text(code)
     job_id = start(jobs, f"'{PYTHON}' {script}", pty=True)
-    comes_to_wait(jobs, job_id, "react")
+    comes_to_wait(jobs, job_id, last)
     assert sits(jobs, job_id) is True
+
+
+def test_a_prompt_is_seen_whatever_the_other_stream_printed_last(jobs: Jobs, tmp_path: Path) -> None:
+    """Which of the two pipes is read first is chance."""
+    script = tmp_path / "threads.py"
+    script.write_text(BEHIND_THREAD)
+    job_ids = [start(jobs, f"'{PYTHON}' {script}", pty=False) for _ in range(5)]
+    for job_id in job_ids:
+        comes_to_wait(jobs, job_id, "Cmd: ")
+        assert sits(jobs, job_id) is True
+    (event,) = jobs.events("0.0", job_ids=job_ids[:1], kinds=["input"], timeout_s=30).events
+    assert event.details["prompt"] == "Cmd:"
+
+
+@needs("node")
+@pytest.mark.parametrize("before", [KEYS, READLINE], ids=["in raw mode", "behind an unfinished line"])
+def test_a_watcher_of_keys_does_not_while_its_child_works(
+    jobs: Jobs, tmp_path: Path, gate: Gate, before: str
+) -> None:
+    script = tmp_path / "runner.js"
+    script.write_text(before + SPAWN)
+    job_id = start(jobs, f"node {script} '{gate.pause}'", pty=True)
+    gate.wait_until_reached()
+    comes_to_wait(jobs, job_id, "ready")
+    assert sits(jobs, job_id) is False
+    gate.open()
+    if before is KEYS:
+        wait_until(lambda: sits(jobs, job_id) is True)
+
+
+@needs("node")
+def test_it_does_while_its_child_waits_for_its_orders(jobs: Jobs, tmp_path: Path) -> None:
+    """As an editor's language server does."""
+    script = tmp_path / "editor.js"
+    script.write_text(KEYS + SPAWN)
+    job_id = start(jobs, f"node {script} 'cat; true'", pty=True)
+    comes_to_wait(jobs, job_id, "ready")
+    wait_until(lambda: sits(jobs, job_id) is True)
+
+
+@needs("node")
+@pytest.mark.parametrize("code", [COMPUTE, LATER], ids=["a thread computes", "it wakes by itself"])
+def test_a_watcher_of_keys_that_goes_on_by_itself_does_not(jobs: Jobs, tmp_path: Path, code: str) -> None:
+    script = tmp_path / "server.js"
+    script.write_text(KEYS + code)
+    job_id = start(jobs, f"node {script}", pty=True)
+    comes_to_wait(jobs, job_id, "ready")
+    assert sits(jobs, job_id) is False
+
+
+def test_a_shell_does_beside_its_background_jobs(jobs: Jobs) -> None:
+    job_id = start(jobs, "bash --norc -i", pty=True)
+    wait_until(lambda: sits(jobs, job_id) is True)
+    jobs.interact(job_id, Typed("sleep 1000 &"))
+    wait_until(lambda: sits(jobs, job_id) is True)
+
+
+@needs("node")
+def test_a_repl_does_beside_its_children(jobs: Jobs) -> None:
+    job_id = start(jobs, "node -i", pty=True)
+    wait_until(lambda: sits(jobs, job_id) is True)
+    jobs.interact(job_id, Typed("child_process.spawn('sleep', ['1000']).pid"))
+    wait_until(lambda: sits(jobs, job_id) is True)
+
+
+NESTED = {
+    "script": "script -qc {inner} /dev/null",
+    "pty.spawn": f"'{PYTHON}' -c '{SPAWN_ON_TERMINAL}' bash -c {{inner}}",
+    "a terminal in a terminal": "script -qc \"script -qc '{inner}' /dev/null\" /dev/null",
+}
+
+
+@needs("script")
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_behind_a_terminal_of_its_own_the_processes_there_decide(
+    jobs: Jobs, tmp_path: Path, gate: Gate, nested: str
+) -> None:
+    inner = tmp_path / "inner"
+    inner.write_text(f"#!/bin/bash\necho building; {gate.pause}; read -p 'name: ' x; read -s x")
+    inner.chmod(0o755)
+    job_id = start(jobs, nested.format(inner=inner), pty=True)
+    gate.wait_until_reached()
+    wait_until(lambda: "building" in jobs.output(job_id).stdout)
+    assert sits(jobs, job_id) is False
+    gate.open()
+    wait_until(lambda: sits(jobs, job_id, is_quiet=True) is True)
+    assert jobs.status(job_id).prompt == "name:"
+    answer = jobs.interact(job_id, Typed("Ada"), wait_s=30)
+    assert answer.waits_for_input is True
 
 
 OTHERS = {

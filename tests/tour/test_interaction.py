@@ -142,6 +142,16 @@ def test_the_answer_of_a_slow_line_comes_with_the_next_prompt(server: Server) ->
     assert took_s < LONG_S
 
 
+@needs("script")
+def test_the_same_in_a_terminal_that_the_job_has_made(server: Server) -> None:
+    job_id = at_prompt(server, "script -qc 'bash --norc --noprofile -i' /dev/null", pty=True)
+    said, took_s = timed(server, job_id, input="sleep 2; echo fini''shed", wait_s=LONG_S)
+    assert "finished" in said["stdout"]
+    assert said["waits_for_input"] is True
+    assert said["stdout"].rstrip().endswith(said["prompt"])
+    assert took_s < LONG_S
+
+
 def test_a_repl_that_computes_is_waited_for(server: Server) -> None:
     job_id = at_prompt(server, "python3 -qi", pty=True)
     code = "import time; end = time.time() + 1"
@@ -230,6 +240,67 @@ def test_keys_go_without_text(server: Server) -> None:
     server.wait_until_printed(job_id, r"033   [   B  \r")
 
 
+@pytest.mark.parametrize("text", ["y", "y\r", "y\n", "y\r\n"])
+def test_enter_is_pressed_once_however_it_is_written(server: Server, text: str) -> None:
+    job_id = at_prompt(server, "read -p 'one? ' a; read -p 'two? ' b; echo got $a,$b", pty=True)
+    said = interact(server, job_id, text, wait_s=LONG_S)
+    assert (said["status"], said["prompt"]) == ("running", "two?")
+
+
+def test_a_pipe_gets_carriage_returns_as_they_are(server: Server) -> None:
+    job_id = at_prompt(server, "head -c 6 | od -An -c", for_input=True)
+    said = interact(server, job_id, "a\r\nb\r\n", wait_s=LONG_S)
+    assert said["stdout"].split() == ["a", r"\r", r"\n", "b", r"\r", r"\n"]
+
+
+def test_a_line_that_a_terminal_would_cut_is_refused(server: Server) -> None:
+    """Of a line that a terminal collects until Enter, the kernel drops what is beyond 4,095 bytes."""
+    job_id = at_prompt(server, "stty -echo; while read line; do echo got ${#line}; done", pty=True)
+    with pytest.raises(ToolError, match="4095"):
+        interact(server, job_id, "x" * 4096)
+    said = interact(server, job_id, "x" * 4095 + "\n" + "y" * 4000, wait_s=LONG_S)
+    assert said["stdout"].split("\n")[:2] == ["got 4095", "got 4000"]
+
+
+def test_a_line_of_any_length_goes_to_a_program_that_takes_each_key(server: Server) -> None:
+    job_id = at_prompt(server, "stty raw -echo; head -c 6000 | wc -c", for_input=True, pty=True)
+    assert "6000" in interact(server, job_id, "x" * 6000, add_newline=False, wait_s=LONG_S)["stdout"]
+
+
+def test_the_end_of_input_comes_after_an_unfinished_line_too(server: Server) -> None:
+    job_id = at_prompt(server, "stty -echo; cat; echo over", pty=True)
+    said = interact(server, job_id, "no newline", add_newline=False, close_stdin=True, wait_s=LONG_S)
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=PATIENCE_S)
+    assert said["stdout"].startswith("no newline")
+    assert server.status(job_id)["status"] == "completed"
+
+
+def test_a_wait_that_is_cut_says_so(start_server: StartServer) -> None:
+    server = start_server(MCP_BG_MAX_WAIT="1")
+    job_id = at_prompt(server, "read x; sleep 1000")
+    assert interact(server, job_id, "go", wait_s=20)["waited_s"] == 1
+    job_id = at_prompt(server, "cat")
+    assert "waited_s" not in interact(server, job_id, "go", wait_s=20)
+
+
+def test_what_an_ended_job_has_not_read_is_not_told(server: Server) -> None:
+    """Whether its shim is there to ask or has ended with it, which is chance."""
+    for _ in range(20):
+        job_id = at_prompt(server, "read -n 1 x; exit 3", shell="bash")
+        said = interact(server, job_id, "abcdef", wait_s=LONG_S)
+        assert (said["exit_code"], "unread_bytes" in said) == (3, False)
+
+
+@needs("less")
+def test_a_row_of_a_screen_is_no_prompt(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("line\n" * 1000)
+    job_id = at_prompt(server, f"less {tmp_path}/long", pty=True)
+    status = server.status(job_id)
+    assert (status["waits_for_input"], "prompt" in status) == (True, False)
+    assert "prompt" not in server.call("tail_job_output", job_id=job_id)
+    assert "prompt" not in interact(server, job_id, " ", add_newline=False, wait_s=LONG_S)
+
+
 def test_an_empty_input_alone_presses_enter(server: Server) -> None:
     job_id = at_prompt(server, "read x; echo pressed; cat")
     assert interact(server, job_id, "", wait_s=LONG_S)["stdout"] == "pressed\n"
@@ -277,13 +348,22 @@ def test_a_bad_wait_is_a_clear_error(server: Server, wait_s: object) -> None:
 
 
 @needs("node")
-def test_a_repl_that_waits_for_a_promise_is_not_done(server: Server) -> None:
-    """It goes back to watching its terminal, and prints the value when it has come."""
-    job_id = at_prompt(server, "node", pty=True)
+@pytest.mark.parametrize(("command", "pty"), [("node", True), ("node -i", False)])
+def test_a_repl_that_waits_for_a_promise_is_not_done(server: Server, command: str, pty: bool) -> None:
+    """It goes back to watching its input, and prints the value when it has come."""
+    job_id = at_prompt(server, command, pty=pty)
     slow = "await new Promise(done => setTimeout(() => done(6 * 7), 1500))"
     said, took_s = timed(server, job_id, input=slow, wait_s=LONG_S)
     assert "42" in said["stdout"]
     assert (said["prompt"], took_s < LONG_S) == (">", True)
+
+
+@needs("node")
+def test_the_question_that_was_answered_is_not_asked_again(server: Server) -> None:
+    job_id = at_prompt(server, "node -i")
+    said = interact(server, job_id, "await new Promise(done => setTimeout(done, 1e9))", wait_s=1)
+    assert (said["stdout"], "waits_for_input" in said) == ("", False)
+    assert server.status(job_id)["waits_for_input"] is False
 
 
 @needs("vim")

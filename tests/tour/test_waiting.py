@@ -185,6 +185,30 @@ def test_a_prompt_that_the_caller_knows_does_not_end_its_next_wait(server: Serve
     assert (asks_again["condition"], asks_again["prompt"]) == ("input", "And yours:")
 
 
+def test_a_prompt_that_no_answer_has_told_ends_a_wait_with_a_cursor(server: Server, gate: Gate) -> None:
+    job_id = server.execute(f"echo start; {gate.pause}; read name")
+    gate.wait_until_reached()
+    (busy,) = wait(server, job_id, pattern="start", timeout_s=45)["jobs"]
+    assert "waits_for_input" not in busy
+    gate.open()
+    (asking,) = wait(server, job_id, since=busy["cursor"], timeout_s=45)["jobs"]
+    assert (asking["condition"], asking["cursor"]) == ("input", busy["cursor"])
+    (known,) = wait(server, job_id, since=busy["cursor"], timeout_s=0.5)["jobs"]
+    assert "condition" not in known
+
+
+def test_a_job_that_cannot_be_typed_into_is_not_waited_for_until_it_asks(start_server: StartServer) -> None:
+    server = start_server()
+    with pytest.raises(ToolError, match="stdin"):
+        server.call("execute_command", command="sleep 1000", stdin="null", until={"for_input": True})
+    assert server.call("list_jobs")["jobs"] == []
+    job_id = server.execute("sleep 1000", stdin="null")
+    with pytest.raises(ToolError, match="its stdin is /dev/null"):
+        wait(server, job_id, for_input=True, timeout_s=45)
+    asks = server.call("execute_command", command="read name", until={"for_input": True}, wait_s=45)
+    assert asks["met"]
+
+
 def test_a_wait_for_all_jobs_ends_when_one_of_them_asks(server: Server) -> None:
     busy, asking = server.execute("sleep 1000"), server.execute("printf 'Sure? '; read answer")
     answer = wait(server, busy, asking, mode="all", timeout_s=45)

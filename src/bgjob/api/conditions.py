@@ -69,8 +69,8 @@ class Awaited:
         if since and since > self.snapshot.read(lambda log: log.end):
             since = None  # of another job, which had the same name before
         self._scanned = self._told_up_to = since or 0
-        # the answer with this cursor has told of the prompt; the caller waits all the same
-        self._knows_prompt = since is not None
+        # if an answer has told of the prompt at this cursor: the caller waits all the same
+        self._knows_prompt = since is not None and context.prompts_told.has(job_id, since)
         self._is_armed = False
         self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf

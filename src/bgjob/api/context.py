@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
 
 BURST_S = 0.03
+MOST_PROMPTS_TOLD = 1000
 
 
 class Burst:
@@ -31,6 +33,26 @@ class Burst:
         return now - before < BURST_S
 
 
+class PromptsTold:
+    """At which end of its log an answer told of a job's prompt: a caller who waits on from there knows it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._log_ends: dict[str, int] = {}
+
+    def note(self, job_id: str, log_end: int, *, waits: bool | None) -> None:
+        """`waits`: whether the answer says that the job sits at a prompt."""
+        with self._lock:
+            self._log_ends.pop(job_id, None)
+            if waits:
+                self._log_ends[job_id] = log_end
+            if len(self._log_ends) > MOST_PROMPTS_TOLD:
+                del self._log_ends[next(iter(self._log_ends))]
+
+    def has(self, job_id: str, log_end: int) -> bool:
+        return self._log_ends.get(job_id) == log_end
+
+
 @dataclass(frozen=True)
 class Context:
     store: Store
@@ -41,6 +63,7 @@ class Context:
     umask: int
     reconciler: Reconciler
     burst: Burst = field(default_factory=Burst)
+    prompts_told: PromptsTold = field(default_factory=PromptsTold)
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:

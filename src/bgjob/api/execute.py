@@ -36,6 +36,8 @@ def execute_command(
     conditions = _conditions(until or {})  # first: an error must not leave a job behind
     has_until = conditions.are_given or conditions.stop_pattern is not None
     asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, has_until=has_until)
+    if conditions.for_input and asked["stdin"] == "null":
+        raise InvalidArgument("='null' never waits for input. Start it with stdin='open'.", argument="stdin")
     wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
     job, reused = _ensure(context, wanted, if_running)
     if reused and isinstance(job.state, Queued) and wanted.priority is not None:

@@ -3,14 +3,14 @@
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
 from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
-from bgjob.api.prompt import prompt_in, sits_at_prompt
+from bgjob.api.prompt import prompt_told, sits_at_prompt
 from bgjob.api.results import Interaction
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
@@ -28,6 +28,8 @@ QUIET_S = 0.002
 # where nobody takes the input, or the kernel does not tell, the wait is over after so long
 SETTLE_S = 0.5
 CURSOR_MODE_BYTES = 1 << 18
+# of a line that a terminal collects until Enter, without the Enter
+TERMINAL_LINE_BYTES = 4095
 INTERRUPT, END_OF_FILE = b"\x03", b"\x04"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
@@ -82,9 +84,11 @@ def interact_with_job(
     sent = _sent(typed, snapshot, is_resized=resize is not None)
     if sent.is_for_stdin and snapshot.job.spec.stdin == "null":
         raise StdinIsNull(job_id)
-    deadline = time.monotonic() + min(wait_s, context.settings.max_wait_s)
+    most_s = context.settings.max_wait_s
+    deadline = time.monotonic() + min(wait_s, most_s)
     try:
         with connect_to_shim(context, job_id) as shim:
+            _check_lines_fit(shim, snapshot.job, sent)
             told = _send(context, shim, snapshot.job, sent, resize, deadline)
             waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
             answered = _wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
@@ -95,7 +99,8 @@ def interact_with_job(
         raise not_running(context, job) from None
     except TimeoutError:
         raise NotSteerable(job_id, "its shim does not answer in time") from None
-    return _interaction(context, job_id, told, answered, shown)
+    cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
+    return replace(_interaction(context, job_id, told, answered, shown), cut_to_s=cut_to_s)
 
 
 def _check_takes_input(context: Context, job: Job) -> None:
@@ -109,21 +114,23 @@ def _check_takes_input(context: Context, job: Job) -> None:
 
 def _sent(typed: Typed, snapshot: Snapshot, *, is_resized: bool) -> Sent:
     """On a terminal Enter is a carriage return; a pipe knows newlines, and has no keys that interrupt or end."""
-    text = _text(typed, is_resized=is_resized)
+    enters = ("\r\n", "\r", "\n") if snapshot.job.spec.pty else ("\n",)
+    text = _text(typed, enters, is_resized=is_resized)
     if not snapshot.job.spec.pty:
         keys = [keys_to_bytes([name]) for name in typed.keys]
         plain = b"".join(key for key in keys if key not in (INTERRUPT, END_OF_FILE)).replace(b"\r", b"\n")
         return Sent(text + plain, INTERRUPT in keys, typed.close_stdin or END_OF_FILE in keys)
     application_cursor = bool(typed.keys) and snapshot.read(_has_application_cursor)
     keys_sent = keys_to_bytes(typed.keys, application_cursor=application_cursor)
-    return Sent(text.replace(b"\n", b"\r") + keys_sent, False, typed.close_stdin)
+    return Sent(text.replace(b"\r\n", b"\r").replace(b"\n", b"\r") + keys_sent, False, typed.close_stdin)
 
 
-def _text(typed: Typed, *, is_resized: bool) -> bytes:
+def _text(typed: Typed, enters: tuple[str, ...], *, is_resized: bool) -> bytes:
+    """`enters`: what counts as Enter at its end."""
     text = typed.text or ""
     is_enter_alone = typed.text == "" and not (typed.keys or typed.close_stdin or is_resized)
     wants_newline = not typed.keys if typed.add_newline is None else typed.add_newline
-    if wants_newline and not text.endswith("\n") and (text or is_enter_alone):
+    if wants_newline and not text.endswith(enters) and (text or is_enter_alone):
         text += "\n"
     try:
         return text.encode()
@@ -139,6 +146,17 @@ def _has_application_cursor(log: LogReader) -> bool:
 
 
 # -- to the shim ------------------------------------------------------------------------------------
+
+
+def _check_lines_fit(shim: ShimConnection, job: Job, sent: Sent) -> None:
+    """Of a longer line the kernel would drop the rest, and say that all was taken."""
+    if not job.spec.pty or max(map(len, sent.data.split(b"\r"))) <= TERMINAL_LINE_BYTES:
+        return
+    if shim.ask(SHIM_PATIENCE_S, op="status").get("canonical"):
+        raise InvalidArgument(
+            f"input has a line of more than {TERMINAL_LINE_BYTES} bytes, which this terminal cannot take.",
+            "Type shorter lines, or start the job with stdin='open' and no pty.",
+        )
 
 
 def _send(
@@ -211,7 +229,7 @@ def _wait_for_answer(
     try:
         return shim.ask(patience_s + SHIM_PATIENCE_S, **request)
     except NoShim:
-        return {}  # the job has ended meanwhile
+        return {"unread": None}  # the job has ended meanwhile, or goes on under its guard
 
 
 # -- the answer -------------------------------------------------------------------------------------
@@ -223,13 +241,14 @@ def _interaction(
     snapshot = Snapshot(context, job_id)
     waits = _waits_for_input(context, snapshot.job, answered)
     typed_at = min(told["at"], snapshot.read(lambda log: log.end))  # a full disk may have swallowed output
+    is_running = isinstance(snapshot.job.state, Running)
     return Interaction(
         output_of(context, snapshot, str(typed_at), shown),
         told["accepted"],
-        answered.get("unread", told["unread"]),
+        answered.get("unread", told["unread"]) if is_running else None,
         snapshot.job,
         waits,
-        snapshot.read(prompt_in) if waits else None,
+        prompt_told(context, snapshot, waits),
         context.store.history(snapshot.job),
     )
 

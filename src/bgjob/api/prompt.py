@@ -9,6 +9,7 @@ from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.processes import processes_of
 from bgjob.api.results import InputWord
+from bgjob.api.screen import has_full_screen
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Running
@@ -16,8 +17,9 @@ from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader
 from bgjob.output.text import unfinished_line
-from bgjob.system import prompt, stdin_wait
-from bgjob.system.stdin_wait import Wait
+from bgjob.system import prompt
+from bgjob.system.nested_tty import innermost_wait
+from bgjob.system.stdin_wait import Wait, input_of
 
 SHIM_PATIENCE_S = 2.0
 
@@ -66,7 +68,7 @@ def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> Wait | 
     if job.spec.stdin == "null":
         return Wait("no")
     pids = processes_of(context, job) if pids is None else pids
-    return stdin_wait.waits_for_input(pids, stdin_wait.input_of(job.run.pid))
+    return innermost_wait(pids, input_of(job.run.pid))
 
 
 def _ask_shim(context: Context, job_id: str, deadline: float | None) -> Mapping[str, Any]:
@@ -85,9 +87,9 @@ def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is
     """The same rule without the shim, which does not answer or is of an older version."""
 
     def sits(log: LogReader) -> bool:
-        ends = (last_words(log, stream, PROMPT_BYTES) for stream in (STDOUT, STDERR))
+        ends = [last_words(log, stream, PROMPT_BYTES) for stream in (STDOUT, STDERR)]
         is_settled = not is_quiet or idle_s(job, log.written_at) >= prompt.quiet_s(wait)
-        return is_settled and any(prompt.sits_at_prompt(wait, pids, printed, None) for printed in ends)
+        return is_settled and prompt.sits_at_prompt(wait, pids, ends, None)
 
     try:
         return Snapshot(context, job.id).read(sits)
@@ -95,7 +97,13 @@ def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is
         return False
 
 
-def prompt_in(log: LogReader) -> str | None:
+def prompt_told(context: Context, snapshot: Snapshot, waits: bool | None) -> str | None:
+    """For an answer that says whether the job `waits`: what it asks, unless that is a row of its screen."""
+    context.prompts_told.note(snapshot.job.id, snapshot.read(lambda log: log.end), waits=waits)
+    return snapshot.read(_prompt_in) if waits and not has_full_screen(context, snapshot) else None
+
+
+def _prompt_in(log: LogReader) -> str | None:
     """The unfinished last line, of either stream."""
     lines = (unfinished_line(last_words(log, stream, PROMPT_BYTES)) for stream in (STDOUT, STDERR))
     return next(filter(None, lines), None)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from bgjob.api.context import Context
 from bgjob.api.output import Shown, output_of, tail_of
 from bgjob.api.processes import left_running
-from bgjob.api.prompt import prompt_in, sits_at_prompt
+from bgjob.api.prompt import prompt_told, sits_at_prompt
 from bgjob.api.results import Output, Reading
 from bgjob.api.snapshot import Snapshot
 
@@ -28,7 +28,7 @@ def _reading(context: Context, job_id: str, read: Callable[[Snapshot], Output]) 
     """A prompt is in the log by the time in which it is known to be one: the log is read after that."""
     snapshot = Snapshot(context, job_id)
     waits = sits_at_prompt(context, snapshot.job)
-    prompt = snapshot.read(prompt_in) if waits else None
+    prompt = prompt_told(context, snapshot, waits)
     return Reading(
         snapshot.job,
         read(snapshot),

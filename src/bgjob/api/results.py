@@ -72,6 +72,8 @@ class Interaction:
     prompt: str | None = None
     history: PastRuns | None = None
     """As in a JobStatus."""
+    cut_to_s: float | None = None
+    """As in a Waited."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.hints import port_in_use, still_running
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
-from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_in, sits_at_prompt
+from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_told, sits_at_prompt
 from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
@@ -72,7 +72,7 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus
     waits = sits_at_prompt(context, job, pids)
     if waits:  # its question may have come into the log just now
         snapshot.reopen_log()
-    output_bytes, written_at, prompt = _facts(snapshot, waits)
+    output_bytes, written_at, prompt = _facts(context, snapshot, waits)
     return JobStatus(
         job,
         output_bytes,
@@ -110,10 +110,11 @@ def _output_bytes(snapshot: Snapshot) -> int:
         return state.output_bytes if isinstance(state, Ended) else 0
 
 
-def _facts(snapshot: Snapshot, waits: bool | None) -> tuple[int, float, str | None]:
+def _facts(context: Context, snapshot: Snapshot, waits: bool | None) -> tuple[int, float, str | None]:
     """How much the job has printed, when it printed last, and what it asks."""
     try:
-        return snapshot.read(lambda log: (log.end, log.written_at, prompt_in(log) if waits else None))
+        prompt = prompt_told(context, snapshot, waits)
+        return *snapshot.read(lambda log: (log.end, log.written_at)), prompt
     except StoreUnusable:
         return 0, 0.0, None
 

@@ -13,7 +13,8 @@ from bgjob.api.find import id_of, ids_of
 from bgjob.api.output import NO_SHIM_S, STREAMS, Shown, output_of
 from bgjob.api.results import Waited
 from bgjob.api.status import status_of
-from bgjob.core.errors import InvalidArgument
+from bgjob.core.errors import InvalidArgument, StdinIsNull
+from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern, compile_pattern
 from bgjob.output import excerpt
 
@@ -119,6 +120,7 @@ def wait_for_conditions(
         raise InvalidArgument(f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}.")
     cursors, most_s = dict(since or {}), context.settings.max_wait_s
     jobs = [_awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
+    _check_can_be_asked(jobs, conditions)
     with Wait(jobs, conditions, mode) as wait:
         was_up = wait.run(min(timeout_s, most_s), cancellation, tell)
     cut_to_s = most_s if was_up and timeout_s > most_s else None
@@ -129,6 +131,12 @@ def wait_for_conditions(
 def _awaited(context: Context, job_id: str, since: str | None, conditions: Conditions) -> Awaited:
     start = None if since is None else excerpt.window(since, 1 << 62).start
     return Awaited(context, job_id, start, conditions)
+
+
+def _check_can_be_asked(jobs: Sequence[Awaited], conditions: Conditions) -> None:
+    for job in (each.job for each in jobs if conditions.for_input):
+        if job.spec.stdin == "null" and isinstance(job.state, Running):
+            raise StdinIsNull(job.id)
 
 
 def _waited(

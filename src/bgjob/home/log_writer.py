@@ -42,6 +42,8 @@ class LogWriter:
         self.end = 0
         # Bytes of each stream so far, dropped bytes included.
         self.before = {STDOUT: 0, STDERR: 0}
+        # (begin, end) of what each stream printed last, without bytes of the other between.
+        self._newest = {STDOUT: (0, 0), STDERR: (0, 0)}
         # (start, weight, charges) of the closed segments.
         self._segments: list[tuple[int, int, dict[int, int]]] = []
         self._kept = {stream: KeptStream(directory, stream) for stream in (STDOUT, STDERR)}
@@ -82,20 +84,29 @@ class LogWriter:
     def _left(self) -> int:
         return self.limit_bytes - self.end if self._keeps_first else self._room
 
-    def last_bytes(self, most: int) -> bytes:
-        """What was written last, of either stream; from the newest segment only. Empty if it cannot be read."""
-        if self._data < 0:
+    def stream_ends(self, most: int) -> list[bytes]:
+        """What each stream printed last; from the newest segment only. Empty if it cannot be read."""
+        return [self._last_bytes(*newest, most) for newest in self._newest.values()]
+
+    def _last_bytes(self, begin: int, end: int, most: int) -> bytes:
+        begin = max(begin, end - most, self._start)
+        if self._data < 0 or begin >= end:
             return b""
         try:
             with open(f"{self.directory}/{segment_name(self._start)}", "rb", buffering=0) as segment:
-                segment.seek(-min(most, self.end - self._start), os.SEEK_END)
-                return segment.read(most) or b""
+                segment.seek(begin - self._start)
+                return segment.read(end - begin) or b""
         except OSError:
             return b""
 
     def _advance(self, stream: int, count: int) -> None:
+        self._extend_newest(stream, self.end, count)
         self.end += count
         self.before[stream] += count
+
+    def _extend_newest(self, stream: int, start: int, count: int) -> None:
+        begin, end = self._newest[stream]
+        self._newest[stream] = (begin if end == start else start, start + count)
 
     def _label(self, stream: int) -> None:
         """Write a run before its bytes: which stream they are of, and when they came."""
@@ -265,6 +276,7 @@ class LogWriter:
         for self._labelled, stamp, before, length in runs:
             self._stream, self._stamped_us = stamp & 0xFF, stamp >> 8
             self.before[self._stream] = before + length
+            self._extend_newest(self._stream, self._labelled, length)
         os.ftruncate(self._runs, whole)
         return os.lseek(self._runs, whole, os.SEEK_SET)
 

@@ -249,6 +249,7 @@ class Status(MeantJob):
 class Reply(Printed, MeantJob):
     accepted_bytes: int
     unread_bytes: Count = None
+    waited_s: Seconds = None
 
     @classmethod
     def to(cls, said: Interaction, asked: str) -> "Reply":
@@ -259,6 +260,7 @@ class Reply(Printed, MeantJob):
             job_id=meant_id(said.job, asked),
             accepted_bytes=said.accepted_bytes,
             unread_bytes=said.unread_bytes or None,
+            waited_s=said.cut_to_s,
             **{**standing, **printed_fields(said.output)},
         )
 

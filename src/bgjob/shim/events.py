@@ -7,6 +7,7 @@ import time
 from bgjob.home import event_log
 from bgjob.home.layout import HOME
 from bgjob.home.log_format import PROMPT_BYTES
+from bgjob.system.prompt import is_unfinished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,5 +47,6 @@ def tell_ended(spec: Record, outcome: Record) -> None:
 
 
 def tell_input(spec: Record, log: LogWriter) -> None:
-    text = log.last_bytes(PROMPT_BYTES).rpartition(b"\n")[2].decode("utf-8", "replace")
+    lines = [end.rpartition(b"\n")[2] for end in log.stream_ends(PROMPT_BYTES)]
+    text = next(filter(is_unfinished, lines), b"").decode("utf-8", "replace")
     event_log.append(EVENTS, "input", spec["id"], name=spec.get("name"), prompt=text)

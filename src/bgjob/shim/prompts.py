@@ -52,7 +52,12 @@ class PromptDetector:
         if wait.answer != "yes":
             return False
         tree = processes.descendants(os.getpid())
-        return prompt.sits_at_prompt(wait, tree, self._log.last_bytes(PROMPT_BYTES), self._stdin.terminal)
+        return prompt.sits_at_prompt(wait, tree, self._ends(wait), self._stdin.terminal)
+
+    def _ends(self, wait: Wait) -> list[bytes]:
+        """Of its output. On a pipe, a question before the last input asks nothing while the job works that off."""
+        is_answered = self._stdin.terminal is None and self._log.end <= self._stdin.typed_beyond
+        return [] if is_answered and prompt.goes_on_by_itself(wait) else self._log.stream_ends(PROMPT_BYTES)
 
     def is_quiet(self, wait: Wait) -> bool:
         """Whether the job has been silent for as long as the rule wants."""

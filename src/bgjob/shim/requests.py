@@ -1,6 +1,7 @@
 """What clients may ask of a shim, one JSON object each. A client that may open the socket may steer the job.
 
-{"op": "status"}                            pid, end of the log, the outcome if there is one
+{"op": "status"}                            pid, end of the log, the outcome if there is one; "canonical":
+                                            whether the job's terminal collects lines until Enter
 {"op": "wait", "beyond": N, "quiet_s": Q, "timeout_s": S}   answered at the end of the job, or once the log
                                             is longer than N and then (with Q) has not grown for Q seconds,
                                             at the latest after S seconds
@@ -82,7 +83,7 @@ class Requests:
         self._stop.forget(connection)
 
     def _status(self, connection: Connection, _request: Record) -> None:
-        self._tell_status(connection)
+        self._tell_status(connection, canonical=self._stdin.collects_lines())
 
     def _tell_status(self, connection: Connection, **more: object) -> None:
         phase = self._phase()
@@ -122,7 +123,7 @@ class Requests:
         return {"waits": wait.answer, "prompt": sits_at_prompt, "quiet": self._prompts.is_quiet(wait)}
 
     def _write_stdin(self, connection: Connection, request: Record) -> None:
-        self._was_asking = is_unfinished(self._log.last_bytes(PROMPT_BYTES))
+        self._was_asking = any(map(is_unfinished, self._log.stream_ends(PROMPT_BYTES)))
         write = StdinWrite(connection, int(_amount(request["length"])), bool(request.get("close")))
         self._stdin.add(write, _amount(request["wait_s"]))
 

@@ -4,11 +4,12 @@
     is blocked in read of its pipe again, and runs alone          no time: nothing is left that could print
     is blocked in read again                                      the `quiet_s` of the request
     the same, has printed nothing, and others of it run           WATCHING_QUIET_S: a pipeline may be at work
-    watches its input, and its last line is unfinished: a REPL    PROMPT_QUIET_S
+    watches its input, and its last line asks anew: a REPL        PROMPT_QUIET_S
     the same for a time, as vim does before it ends               WATCHING_QUIET_S
     watches its input otherwise: a server that listens for keys   WATCHING_QUIET_S
     the same, and its last line was unfinished when it was typed  REPL_QUIET_S
-    the same, and it wakes by itself or has a connection          never: a REPL is at work
+    the same, and it goes on by itself                            never: a REPL is at work
+    waits at a terminal that a process of it has made             WATCHING_QUIET_S or more: its output comes later
     has not taken the input, and has not computed either          settle_s, printing or not
     cannot be looked into                                         settle_s
     is busy                                                       never: it ends, it waits again, or time is up
@@ -93,18 +94,24 @@ class Settling:
 
     def _needed_quiet_s(self, wait: Wait) -> float:
         if wait.how == "watching":
-            return self._needed_of_watcher_s(wait)
-        if prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid())):
-            return 0.0 if self._stdin.terminal is None else self._quiet_s
-        return self._quiet_s if self._has_answered else WATCHING_QUIET_S
+            needed_s = self._needed_of_watcher_s(wait)
+        elif prompt.runs_alone(wait.pid or 0, processes.descendants(os.getpid())):
+            needed_s = 0.0 if self._stdin.terminal is None else self._quiet_s
+        else:
+            needed_s = self._quiet_s if self._has_answered else WATCHING_QUIET_S
+        return max(needed_s, WATCHING_QUIET_S) if wait.is_nested else needed_s
 
     def _needed_of_watcher_s(self, wait: Wait) -> float:
-        if prompt.is_unfinished(self._log.last_bytes(PROMPT_BYTES)):
+        if self._may_ask_anew and prompt.asks(wait, self._log.stream_ends(PROMPT_BYTES)):
             return WATCHING_QUIET_S if wait.is_timed else PROMPT_QUIET_S
         if not self._was_asking:
             return WATCHING_QUIET_S
-        is_at_work = wait.is_timed or prompt.has_connection(wait.pid or 0)
-        return NEVER_S if is_at_work else REPL_QUIET_S
+        return NEVER_S if prompt.goes_on_by_itself(wait) else REPL_QUIET_S
+
+    @property
+    def _may_ask_anew(self) -> bool:
+        """On a pipe nothing is echoed: a question at the end of the log may be the one that was answered."""
+        return self._has_answered or self._stdin.terminal is not None
 
     def _last_look_s(self, wait: Wait) -> float:
         """What the job printed before it waited may still be in its pipe."""

@@ -10,7 +10,9 @@ from bgjob.shim.child import end_of_file, resize
 from bgjob.shim.loop import WRITABLE
 from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
-from bgjob.system.stdin_wait import Wait, input_at, input_of, waits_for_input
+from bgjob.system.nested_tty import innermost_wait
+from bgjob.system.prompt import is_raw
+from bgjob.system.stdin_wait import Wait, input_at, input_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,10 +60,14 @@ class Stdin:
         self._loop, self._handoff, self._log_offset = loop, handoff, log_offset
         self.job_pid, self._on_typed = job_pid, on_typed
         self.typed_at = 0.0
+        self.typed_beyond = -1
+        """Where the log ended when a client typed last."""
         self._before = Wait("no")
         self._switches_before: int | None = None
         self._writes: list[StdinWrite] = []
         self._piece = b""
+        self._is_line_begun = False
+        """Whether what was written last ends amid a line."""
         self._use(ends)
 
     def _use(self, ends: ParentEnds) -> None:
@@ -88,10 +94,14 @@ class Stdin:
     def terminal(self) -> int | None:
         return self.fd if self._is_terminal and self.is_open else None
 
+    def collects_lines(self) -> bool:
+        """Whether it is a terminal that gives the job whole lines only."""
+        return self.terminal is not None and not is_raw(self.terminal)
+
     def wait(self) -> Wait:
         """Whether a process of the job waits for what is typed."""
         source = input_of(self.job_pid()) if self._is_terminal or not self.is_open else input_at(self.fd)
-        return waits_for_input(processes.descendants(os.getpid()), source)
+        return innermost_wait(processes.descendants(os.getpid()), source)
 
     def before_input(self) -> None:
         """Something is about to be typed: remember how the job waits for it.
@@ -147,7 +157,7 @@ class Stdin:
 
     def _begin(self) -> None:
         write = self._writes[0]
-        write.log_offset = self._log_offset()
+        write.log_offset = self.typed_beyond = self._log_offset()
         if write.left or write.close_after:
             self.before_input()
         self._next_piece()
@@ -174,6 +184,7 @@ class Stdin:
         except OSError:
             count = 0  # the pipe is full, or the machine is short of memory: nothing was written
         write.accepted += count
+        self._is_line_begun = self._piece[count - 1 : count] >= b" " if count else self._is_line_begun
         self._piece = self._piece[count:]
         if self._piece:
             return self._loop.watch_for(self.fd, WRITABLE)
@@ -197,8 +208,11 @@ class Stdin:
         """On a terminal it is a character, and the terminal stays open."""
         if not self._is_terminal:
             return self.close()
+        character = end_of_file(self.fd)
         try:
-            os.write(self.fd, end_of_file(self.fd))
+            # The first ends an unfinished line, the next one the input.
+            os.write(self.fd, 2 * character if self._is_line_begun and self.collects_lines() else character)
+            self._is_line_begun = False
         except OSError:
             pass  # its buffer is full: no process reads it, so none would see the end of it
 

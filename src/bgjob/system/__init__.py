@@ -6,6 +6,7 @@ of jobs on disk.
     processes   the process table, signals, the boot
     cgroup      a job's control groups
     stdin_wait  whether a process waits for input
+    nested_tty  the same behind a terminal that a process of the job has made
     prompt      whether a job that waits for input sits at a prompt
     inotify     wakes when something changes in a directory
     own_argv    the argv of our own processes

@@ -15,7 +15,7 @@ LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 PF_FORKNOEXEC = 0x40
 # Places in /proc/<pid>/stat, counted from the state.
-PARENT, SESSION, FLAGS, START_TICKS = 1, 3, 6, 19
+PARENT, GROUP, SESSION, FLAGS, START_TICKS = 1, 2, 3, 6, 19
 SIGCHLD, SIGCONT = int(signal.SIGCHLD), int(signal.SIGCONT)
 SHIM, GUARD = "bgjob-shim", "bgjob-guard"
 JOB_ID_VARIABLE = "BGJOB_ID"
@@ -182,6 +182,11 @@ def alive(pids: list[int]) -> list[int]:
 def is_computing(pid: int) -> bool:
     """Whether it runs, wants to, or waits for a disk."""
     return _state(pid) in ("R", "D")
+
+
+def is_asleep(pid: int) -> bool:
+    """Neither computing, nor stopped, nor dead."""
+    return _state(pid) == "S"
 
 
 def _state(pid: int) -> str | None:

@@ -6,13 +6,18 @@ too, and goes on without. The first line of this table that fits decides, once t
 
     its last line   its terminal   the waiting process                                     a prompt?
     any             any            the kernel shows none                                   no
-    unfinished      any            any                                                     yes: read -p, a REPL
-    finished        in raw mode    has no connection: a menu, an editor, a pager           yes
+    ends in a mark  any            any                                                     yes: a REPL
+    any             any            watches, and something of it is at work: a test runner  no
+    unfinished      any            any                                                     yes: read -p
+    finished        in raw mode    has no connection, and does not wake by itself: a menu  yes
+    finished        in raw mode    the same, wakes by itself, has placed its cursor: vim   yes
     finished        any            is blocked in read, and nothing else of the job runs    yes: cat, read
     finished        any            any other: vite, nodemon, ssh host command              no
 
-Nothing else runs: it has one thread, all other processes of the job are above it, none listens on a port.
-The shim imports this module.
+The last line is unfinished if that of one of its streams is; a mark is one of `> : ? $ #`. At work is another
+thread that runs, or a child that neither waits for input of its own, nor is stopped, nor in the background of
+a shell. Nothing else runs: it has one thread, all other processes of the job are above it, none listens on a
+port. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import re
 import termios
 
 from bgjob.system import processes
+from bgjob.system.stdin_wait import input_of, waits_for_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +41,34 @@ CONNECTED_QUIET_S = 1.0
 UNSEEN = rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\0-\x20\x7f]"
 NETWORK = (b"TCP", b"UDP", b"MPTCP", b"SCTP")
 TCP_LISTEN = b"0A"
+MARKS = (b">", b":", b"?", b"$", b"#")
+# The cursor put anywhere but to the top left: a program that clears the screen goes there too.
+PLACED = rb"\x1b\[(?![01]?;?[01]?H)[0-9;]+H"
 
 
-def sits_at_prompt(wait: Wait, tree: Sequence[int], printed: bytes, terminal: int | None) -> bool:
-    """`tree`: the job's processes. `printed`: the end of its output. `terminal`: either end of it."""
+def sits_at_prompt(wait: Wait, tree: Sequence[int], ends: Sequence[bytes], terminal: int | None) -> bool:
+    """`tree`: the job's processes. `ends`: of its output streams. `terminal`: either end of it."""
     if wait.answer != "yes":
         return False
-    if is_unfinished(printed):
+    if asks(wait, ends):
         return True
     if wait.pid is None:
         return False
-    if terminal is not None and _is_raw(terminal) and not has_connection(wait.pid):
+    if terminal is not None and _waits_at_raw(wait, terminal) and _waits_for_keys_alone(wait, ends):
         return True
     return wait.how == "reading" and runs_alone(wait.pid, tree) and not any(map(_listens, tree))
+
+
+def asks(wait: Wait, ends: Sequence[bytes]) -> bool:
+    """Whether its last line does."""
+    if any(map(_ends_in_mark, ends)):
+        return True
+    return any(map(is_unfinished, ends)) and not _watches_at_work(wait)
+
+
+def goes_on_by_itself(wait: Wait) -> bool:
+    """Whether one that watches for input may do more before any comes."""
+    return wait.is_timed or _watches_at_work(wait) or has_connection(wait.pid or 0)
 
 
 def quiet_s(wait: Wait) -> float:
@@ -58,7 +79,45 @@ def quiet_s(wait: Wait) -> float:
 
 def is_unfinished(printed: bytes) -> bool:
     """Whether something that can be seen follows the last newline."""
-    return bool(re.sub(UNSEEN, b"", printed.rpartition(b"\n")[2]))
+    return bool(_last_line_seen(printed))
+
+
+def _ends_in_mark(printed: bytes) -> bool:
+    return _last_line_seen(printed).endswith(MARKS)
+
+
+def _last_line_seen(printed: bytes) -> bytes:
+    return re.sub(UNSEEN, b"", printed.rpartition(b"\n")[2])
+
+
+def _watches_at_work(wait: Wait) -> bool:
+    return wait.how == "watching" and wait.pid is not None and _is_at_work(wait.pid)
+
+
+def _is_at_work(pid: int) -> bool:
+    """Whether more of it runs than the thread that watches for input."""
+    try:
+        is_computing = any(processes.is_computing(int(thread)) for thread in processes.threads(pid))
+    except OSError:
+        return False  # the process is gone
+    return is_computing or any(_works(child, pid) for child in processes.descendants(pid))
+
+
+def _works(child: int, ancestor: int) -> bool:
+    """A process that has children works if one of them does."""
+    if _is_in_background(child, ancestor):
+        return False
+    if processes.is_computing(child):
+        return True
+    if not processes.is_asleep(child) or processes.children(child):
+        return False
+    return waits_for_input([child], input_of(child)).answer != "yes"
+
+
+def _is_in_background(child: int, shell: int) -> bool:
+    """A shell at its prompt is in the foreground itself."""
+    own, its = processes.stat_of(child), processes.stat_of(shell)
+    return own[processes.SESSION] == its[processes.SESSION] and own[processes.GROUP] != its[processes.GROUP]
 
 
 def runs_alone(pid: int, tree: Sequence[int]) -> bool:
@@ -77,11 +136,32 @@ def has_connection(pid: int) -> bool:
     return any(protocol.startswith(NETWORK) for _, protocol in _sockets(pid))
 
 
-def _is_raw(terminal: int) -> bool:
+def _waits_for_keys_alone(wait: Wait, ends: Sequence[bytes]) -> bool:
+    if has_connection(wait.pid or 0) or _watches_at_work(wait):
+        return False
+    return not wait.is_timed or any(re.search(PLACED, printed) for printed in ends)
+
+
+def is_raw(terminal: int) -> bool:
+    """Whether a program gets each key from it, not lines."""
     try:
         return not termios.tcgetattr(terminal)[3] & termios.ICANON
     except termios.error:
         return False  # no terminal, or no process has it open
+
+
+def _waits_at_raw(wait: Wait, terminal: int) -> bool:
+    try:
+        if not wait.is_nested:
+            return is_raw(terminal)
+        with open(f"/proc/{wait.pid}/fd/0", "rb", buffering=0, opener=_open_terminal) as nested:
+            return is_raw(nested.fileno())
+    except OSError:
+        return False  # the process is gone
+
+
+def _open_terminal(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOCTTY | os.O_NONBLOCK)
 
 
 def _listens(pid: int) -> bool:

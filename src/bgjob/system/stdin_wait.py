@@ -74,10 +74,10 @@ class Wait:
 
     "reading": blocked until input comes. "watching": woken by input, and perhaps by other things: an editor
     or a REPL at its prompt, but also a server that listens for keys. `is_timed`: one that watches wakes by
-    itself too, when its time is up.
+    itself too, when its time is up. `is_nested`: at a terminal that a process of the job has made.
     """
 
-    __slots__ = ("answer", "how", "is_timed", "pid", "thread")
+    __slots__ = ("answer", "how", "is_nested", "is_timed", "pid", "thread")
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Wait:
         is_timed: bool = False,
     ) -> None:
         self.answer, self.pid, self.how, self.thread = answer, pid, how, thread
-        self.is_timed = is_timed
+        self.is_timed, self.is_nested = is_timed, False
 
     def switches(self) -> int | None:
         """How often the thread has gone to sleep so far: it has run since if this has changed."""
