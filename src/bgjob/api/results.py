@@ -23,6 +23,8 @@ class Picture:
     title: str | None
     highlight: list[str]
     """The texts that stand out, such as the selected line of a menu."""
+    exact: bool
+    """False: parts of it were drawn so long ago that they are not known, and are blank here."""
 
 
 @dataclass(frozen=True)

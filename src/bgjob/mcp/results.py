@@ -97,6 +97,7 @@ class Shown:
     cursor_column: Count = None
     highlight: Texts = None
     title: Text = None
+    screen_incomplete: Flag = None
     screen: Screen = None
     interleaved: Interleaved = None
 
