@@ -143,6 +143,8 @@ class JobStatus:
     """What the job may use, as the caller gave it; None: it has no limits."""
     log: str | None = None
     """A file with all output that is kept; None: not asked for, or there is none."""
+    log_note: str | None = None
+    """That the file falls behind the job, or why there is none."""
     limited_by: Mapping[str, str] | None = None
     """What enforces each limit: cgroup, rlimit, watched."""
 

@@ -21,7 +21,8 @@ from bgjob.core import options
 from bgjob.core.errors import NotSteerable, StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.output.merged import log_file
+from bgjob.output.log_reader import LogReader
+from bgjob.output.merged import log_file, log_note
 from bgjob.system import processes
 
 PAGE = 20
@@ -42,14 +43,20 @@ def job_status(context: Context, job_id: str, *, detail: bool = False, with_log:
     """with_log: also the path of a file with its output, which may have to be written."""
     snapshot = Snapshot(context, job_id)
     status = status_of(context, snapshot, detail=detail)
-    return replace(status, log=_log_file(context, snapshot)) if with_log else status
+    return _with_log(context, snapshot, status) if with_log else status
 
 
-def _log_file(context: Context, snapshot: Snapshot) -> str | None:
+def _with_log(context: Context, snapshot: Snapshot, status: JobStatus) -> JobStatus:
     directory = os.path.abspath(context.store.directory(snapshot.job.id))
+    is_growing = isinstance(snapshot.job.state, Running) or status.left_running > 0
+
+    def told(log: LogReader) -> JobStatus:
+        path = log_file(directory, log)
+        return replace(status, log=path, log_note=log_note(directory, log, path, is_growing=is_growing))
+
     with contextlib.suppress(StoreUnusable, NotSteerable):
-        return snapshot.read(lambda log: log_file(directory, log))
-    return None
+        return snapshot.read(told)
+    return status
 
 
 def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> JobStatus:

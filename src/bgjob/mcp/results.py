@@ -172,6 +172,7 @@ class Status:
     waits_for_input: Annotated[bool | None, Field(description="it sits at prompt")] = None
     prompt: str | None = None
     log: str | None = None
+    log_note: Text = None
     hint: Text = None
     name: Text = None
     started: str
@@ -218,6 +219,7 @@ class Status:
             waits_for_input=status.waits_for_input,
             prompt=status.prompt,
             log=status.log,
+            log_note=status.log_note,
             idle_s=None if status.idle_s is None else round(status.idle_s, 1),
             hint=status.hint,
             restarts=status.history.restarts if status.history else None,
