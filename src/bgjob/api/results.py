@@ -228,6 +228,8 @@ class EventPage:
     """A cursor that reads the older ones, oldest first."""
     gone_bytes: int = 0
     """About how many bytes of events after the given cursor are no longer kept."""
+    cut_to_s: float | None = None
+    """How long it waited, where nothing happened and the caller wanted to wait longer than a call may."""
 
 
 @dataclass(frozen=True)
