@@ -143,8 +143,8 @@ def test_what_is_called_exact_is_what_a_replay_of_everything_shows(
 
 @pytest.mark.parametrize("flood", [b"\x1b[Lx", b"y\x1b[m\r\n", b"x\x1b[999b", b"\x1b[H\x1b[1J"])
 def test_less_is_replayed_of_what_takes_long(flood: bytes) -> None:
-    assert affordable_bytes(flood * MOST_WORK, [(MOST_ROWS, MOST_COLS)]) == REPLAY_BYTES
-    assert affordable_bytes(b"x" * 2 * MOST_WORK, [(24, 200)]) > MOST_WORK // 2
+    assert affordable_bytes(flood * MOST_WORK, [(0, MOST_ROWS, MOST_COLS)]) == REPLAY_BYTES
+    assert affordable_bytes(b"x" * 2 * MOST_WORK, [(0, 24, 200)]) > MOST_WORK // 2
 
 
 def test_resizes_are_applied_where_they_happened() -> None:

@@ -19,16 +19,21 @@ from bgjob.terminal.page import Screen
 from bgjob.terminal.size import drawable
 from bgjob.terminal.style import PLAIN, styled
 
-# So much is replayed whatever it draws: of vim, less, htop or a log that takes 100 ms.
+# So much is replayed first, whatever it draws: of vim, less, htop or a log that takes 100 ms.
 REPLAY_BYTES = 192 * 1024
 # The same time, if every few characters are a line, and each line moves all rows.
 SCROLLED_ROWS = 2_500_000
-# So much is replayed if need be, in 0.5 s: bytes, and what takes longer as so many bytes.
+# So much is replayed if a part of the screen is not known then: 0.5 s. What takes longer than a byte counts as
+# several.
 MOST_WORK = 1 << 20
 # To move so many rows or cells takes as long as an average byte.
 MOVED_PER_BYTE = 6
 # How much of the log's end to pass: modes are found in all of it.
 WINDOW_BYTES = 3 << 19
+
+
+# Offset in the log, rows and columns.
+SizeAt = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -40,19 +45,26 @@ class Start:
     exact: bool
 
 
-def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]) -> Screen:
+def end_of_log(window: bytes, offset: int, sizes: Sequence[SizeAt]) -> Screen:
     """The screen as the window leaves it.
 
     window: the last WINDOW_BYTES or less of the log; offset: where in the log it begins;
     sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
     """
     drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
-    is_drawable, sizes = drawn == [*sizes], drawn
+    least = _least_bytes(drawn)
+    screen = _drawn(window, offset, drawn, least)
+    if not screen.exact and (most := affordable_bytes(window, drawn)) > least:
+        screen = _drawn(window, offset, drawn, most)
+    return screen if drawn == [*sizes] else replace(screen, exact=False)
+
+
+def _drawn(window: bytes, offset: int, sizes: Sequence[SizeAt], most_bytes: int) -> Screen:
     start = starting_point(
         window,
         max(rows for _, rows, _ in sizes),
         is_whole=offset == 0,
-        most=affordable_bytes(window, [(rows, columns) for _, rows, columns in sizes]),
+        most=most_bytes,
         resizes=[at - offset for at, _, _ in sizes[1:]],
     )
     begin = offset + start.offset
@@ -67,8 +79,7 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]
         if at > begin:
             events += [window[position : at - offset], (new_rows, new_columns)]
             position = min(at - offset, len(window))
-    screen = _replayed(terminal, [*events, window[position:]])
-    return screen if is_drawable else replace(screen, exact=False)
+    return _replayed(terminal, [*events, window[position:]])
 
 
 def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
@@ -92,10 +103,10 @@ _MOVES_CELLS = re.compile(rb"\x1b\[[0-9;]*+[@Pb]")
 CHUNK_BYTES = 64 * 1024
 
 
-def affordable_bytes(window: bytes, sizes: Sequence[Size]) -> int:
+def affordable_bytes(window: bytes, sizes: Sequence[SizeAt]) -> int:
     """How many of the last bytes can be replayed in a time that a caller does not mind."""
-    most_rows, most_columns = max(rows for rows, _ in sizes), max(columns for _, columns in sizes)
-    least_columns = min(columns for _, columns in sizes)
+    most_rows, most_columns = max(rows for _, rows, _ in sizes), max(columns for _, _, columns in sizes)
+    least_columns = min(columns for _, _, columns in sizes)
     work = affordable = 0
     for end in range(len(window), 0, -CHUNK_BYTES):
         chunk = window[max(0, end - CHUNK_BYTES) : end]
@@ -106,7 +117,11 @@ def affordable_bytes(window: bytes, sizes: Sequence[Size]) -> int:
         if work > MOST_WORK:
             break
         affordable += len(chunk)
-    return max(affordable, min(REPLAY_BYTES, least_columns * SCROLLED_ROWS // (most_rows + 80)))
+    return max(affordable, _least_bytes(sizes))
+
+
+def _least_bytes(sizes: Sequence[SizeAt]) -> int:
+    return min(REPLAY_BYTES, *(columns * SCROLLED_ROWS // (rows + 80) for _, rows, columns in sizes))
 
 
 # Where to begin
