@@ -23,9 +23,9 @@ from bgjob.terminal.style import PLAIN, styled
 REPLAY_BYTES = 192 * 1024
 # The same time, if every few characters are a line, and each line moves all rows.
 SCROLLED_ROWS = 2_500_000
-# So much is replayed if a part of the screen is not known then: 0.5 s. What takes longer than a byte counts as
+# So much is replayed if a part of the screen is not known then: 0.4 s. What takes longer than a byte counts as
 # several.
-MOST_WORK = 1 << 20
+MOST_WORK = 768 * 1024
 # To move so many rows or cells takes as long as an average byte.
 MOVED_PER_BYTE = 6
 # How much of the log's end to pass: modes are found in all of it.
