@@ -8,7 +8,7 @@ import pytest
 from bgjob.home.jobdir import MERGED
 from bgjob.home.log_format import STDERR, STDOUT, segment_name
 from bgjob.output import merged
-from bgjob.output.merged import log_file
+from bgjob.output.merged import log_file, log_note
 from tests.support.logs import PipedLog
 
 LINES = {
@@ -92,6 +92,8 @@ def test_what_cannot_be_written_leaves_no_path_and_nothing_behind(directory: Pat
         (directory / MERGED).mkdir()
         (directory / MERGED / "in the way").touch()
         assert log_file(str(directory), log.reader()) is None
+        note = log_note(str(directory), log.reader(), None, is_growing=False)
+        assert note == "the file could not be written, for want of room or rights: use search_job_output"
     assert {path.name for path in directory.iterdir()} == {"log", MERGED}
 
 
@@ -104,12 +106,19 @@ def test_a_link_in_its_place_is_not_followed(directory: Path) -> None:
     assert elsewhere.read_text() == "precious"
 
 
-def test_a_log_that_is_too_large_is_not_copied(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_too_large_is_not_copied_and_the_note_says_how_to_search_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(merged, "MOST_BYTES", 10_000)
     with filled(directory, 64 << 10, 10) as log:
         assert log_file(str(directory), log.reader()) is None
+        note = log_note(str(directory), log.reader(), None, is_growing=True)
+        assert note is not None
+        command = note.partition(", or ")[2].replace("PATTERN", "'^out 42$'")
+        assert subprocess.check_output(["sh", "-c", command]) == b"out 42\n"
 
 
-def test_a_silent_job_has_no_file(directory: Path) -> None:
+def test_a_silent_job_has_no_file_and_no_note(directory: Path) -> None:
     with filled(directory, 1 << 20, 0) as log:
         assert log_file(str(directory), log.reader()) is None
+        assert log_note(str(directory), log.reader(), None, is_growing=True) is None

@@ -360,6 +360,17 @@ class TestTheTool:
         with pytest.raises(ToolError, match=r"kinds\.0=\"finished\": give one of started, matched, "):
             server.call("job_events", kinds=["finished"])
 
+    def test_no_kinds_are_all_kinds(self, server: Server) -> None:
+        job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
+        found = server.call("job_events", since="0.0", job_ids=[job_id], kinds=[], timeout_s=20)
+        assert found["events"]
+
+    def test_a_wait_that_was_cut_says_so(self, start_server: StartServer) -> None:
+        server = start_server(MCP_BG_MAX_WAIT="0.2")
+        assert server.call("job_events", timeout_s=100)["waited_s"] == 0.2
+        assert "waited_s" not in server.call("job_events", timeout_s=0.1)
+        assert "waited_s" not in server.call("job_events")
+
     def test_the_schema_says_what_an_event_has(self) -> None:
         answer = (TOOLS.entries["job_events"].tool.output_schema or {})["properties"]
         assert answer["events"]["items"]["required"] == ["time", "kind", "job_id"]

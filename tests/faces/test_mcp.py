@@ -18,7 +18,7 @@ from bgjob import __version__
 from bgjob.api import Jobs
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
-from tests.support.server import Server
+from tests.support.server import Server, ToolError
 
 READS = {"read_only_hint": True, "open_world_hint": False}
 ACTS = {"read_only_hint": False, "destructive_hint": True}
@@ -201,3 +201,11 @@ def test_a_wait_tells_its_progress_every_second(portal: BlockingPortal, server: 
     assert len(told) >= 2
     assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times))
     assert {message for _, message in told} == {"build: compiling"}
+
+
+@pytest.mark.parametrize("cursor", ["garbage", "-1", "1.389", "0", "ID", "1700000000000000-ID-x"])
+def test_a_cursor_that_list_jobs_did_not_give_is_refused(server: Server, cursor: str) -> None:
+    job_id = server.execute("true")
+    given = cursor.replace("ID", job_id)
+    with pytest.raises(ToolError, match=f"cursor='{given}' is not a cursor of a list"):
+        server.call("list_jobs", cursor=given)

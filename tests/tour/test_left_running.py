@@ -43,6 +43,20 @@ def test_every_answer_about_the_job_says_so(server: Server) -> None:
         server.call("interact_with_job", job_id=job_id, input="x")
 
 
+def test_its_status_in_detail_tells_what_is_left(server: Server) -> None:
+    """As of a job that runs: its processes and their ports."""
+    serve = "python3 -u -m http.server --bind 127.0.0.1 0"
+    job_id = server.execute(f"{serve} & exit 0")
+    server.call("wait_for_job", job_ids=[job_id], pattern="Serving HTTP", timeout_s=30)
+    server.call("wait_for_job", job_ids=[job_id], timeout_s=30)
+    activity = server.call("get_job_status", job_id=job_id, detail=True)["activity"]
+    (process,) = activity["tree"]
+    assert process["command"].endswith(serve)
+    assert [each["pid"] for each in activity["listening"]] == [process["pid"]]
+    server.call("kill_job", job_id=job_id)
+    assert "activity" not in server.call("get_job_status", job_id=job_id, detail=True)
+
+
 def test_it_is_listed_among_the_running_and_among_those_of_its_own_word(server: Server) -> None:
     job_id = left(server)
     words = ("queued", "running", "completed", "failed", "killed")

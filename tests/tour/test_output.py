@@ -149,6 +149,24 @@ def test_grep_finds_a_line_in_the_file_that_the_status_names(server: Server, end
         assert found.stdout == f"needle {command.partition('needle ')[2][0]}\n"
 
 
+def test_of_a_job_that_runs_the_file_is_as_of_the_call_and_the_status_says_so(
+    server: Server, ended: Ended, gate: Gate
+) -> None:
+    """When the log goes on in another file, the first one stops growing."""
+    job_id = server.execute(f"echo first; {gate.pause}; seq 1 500000; echo needle")
+    gate.wait_until_reached()
+    server.call("wait_for_job", job_ids=[job_id], pattern="first")
+    running = server.status(job_id)
+    assert Path(running["log"]).read_text() == "first\n"
+    assert running["log_note"] == "as of this call: ask again for newer output"
+    gate.open()
+    ended(job_id)
+    over = server.status(job_id)
+    assert "log_note" not in over
+    assert Path(over["log"]).read_text().endswith("needle\n")
+    assert not Path(running["log"]).read_text().endswith("needle\n")
+
+
 def test_a_job_that_has_printed_nothing_has_no_file_to_read(server: Server) -> None:
     assert "log" not in server.status(server.execute("cat"))
 

@@ -124,6 +124,31 @@ def test_a_wide_terminal_is_drawn_as_wide_as_it_is_also_after_a_resize(server: S
     assert third == "at 950".rjust(949 + len("at 950"))
 
 
+# A piece of shell: paints a header once, and a counter so many times.
+COUNTS = (
+    r"""stty -echo; printf '\033[?1049h\033[H\033[2Jheader'; """
+    r"""awk 'BEGIN { for (n = 1; n <= %d; n++) printf "\033[3;1Hcount %%07d", n }'; read line; """
+)
+
+
+def test_what_a_program_painted_once_is_still_on_its_screen(server: Server) -> None:
+    job_id = start(server, COUNTS % 30_000)
+    answer = waited(server, job_id, "count 0030000")
+    assert answer["screen"] == "header\n\ncount 0030000"
+    assert "screen_incomplete" not in answer
+
+
+def test_a_screen_that_cannot_be_drawn_for_certain_says_so_until_the_program_draws_it_again(
+    server: Server,
+) -> None:
+    job_id = start(server, COUNTS % 100_000 + r"printf '\033[H\033[2Jheader\033[3;1Hcount 0'; read line")
+    answer = waited(server, job_id, "count 0100000")
+    assert (answer["screen"], answer["screen_incomplete"]) == ("\n\ncount 0100000", True)
+    answer = server.call("interact_with_job", job_id=job_id, input="")
+    assert answer["screen"] == "header\n\ncount 0"
+    assert "screen_incomplete" not in answer
+
+
 @pytest.mark.skipif(not shutil.which("whiptail"), reason="whiptail is not installed")
 def test_the_selected_line_of_whiptail_is_told(server: Server) -> None:
     job_id = start(server, "whiptail --menu Pick 15 50 4 a Apple b Banana c Cherry")

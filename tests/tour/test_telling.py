@@ -123,6 +123,29 @@ def test_whoever_has_no_cursor_and_waits_is_told_what_happens_next(
     assert events(server, since=nothing["cursor"])[-1] == ended
 
 
+def test_whoever_waits_is_told_at_once_of_its_own_job_that_ended_untold(
+    start_server: StartServer, jobs: Jobs
+) -> None:
+    server = start_server()
+    told = server.call("execute_command", command="exit 3", wait_s=PATIENCE_S)["job_id"]
+    job_id = server.execute("exit 4")
+    assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=PATIENCE_S).events
+    answer = server.call("job_events", timeout_s=PATIENCE_S)
+    assert [(event["job_id"], event["exit_code"]) for event in answer["events"]] == [(job_id, 4)]
+    assert told != job_id
+    assert "news" not in answer
+    assert server.call("job_events", timeout_s=0.2)["events"] == []
+
+
+def test_without_news_whoever_waits_is_told_what_happens_from_now_on(
+    start_server: StartServer, jobs: Jobs
+) -> None:
+    server = start_server(MCP_BG_NEWS="off")
+    job_id = server.execute("exit 4")
+    assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=PATIENCE_S).events
+    assert server.call("job_events", timeout_s=0.2)["events"] == []
+
+
 @pytest.mark.usefixtures("no_watcher_left")
 def test_each_line_that_matches_is_told_with_its_pattern_and_place(jobs: Jobs) -> None:
     job = jobs.execute(

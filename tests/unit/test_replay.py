@@ -10,7 +10,16 @@ from wcwidth import wcwidth
 from bgjob.terminal import emulator
 from bgjob.terminal.emulator import Terminal
 from bgjob.terminal.page import Screen
-from bgjob.terminal.screen import REPLAY_BYTES, end_of_log, modes_in, render, starting_point
+from bgjob.terminal.screen import (
+    MOST_WORK,
+    REPLAY_BYTES,
+    WINDOW_BYTES,
+    affordable_bytes,
+    end_of_log,
+    modes_in,
+    render,
+    starting_point,
+)
 from bgjob.terminal.size import MOST_COLS, MOST_ROWS
 
 CLEAR = b"\x1b[H\x1b[2J"
@@ -84,6 +93,58 @@ def test_a_clear_too_far_back_is_not_replayed_from() -> None:
     assert len(window) - REPLAY_BYTES <= start.offset < len(window) - REPLAY_BYTES + 10
     assert not start.exact
     assert start.modes == b"\x1b[?1h"
+
+
+# Of a terminal with 24 rows: a line at the top that is painted once, and a counter that is painted all the time.
+HEADER = ENTER + CLEAR + b"header"
+COUNTED = b"".join(b"\x1b[3;1Hcount %07d\x1b[K" % number for number in range(100_000))
+
+
+def test_what_was_painted_once_is_shown_while_the_replay_of_all_since_is_affordable() -> None:
+    drawn = PLAIN + HEADER + COUNTED[: 3 * REPLAY_BYTES]
+    view = replayed(drawn, WINDOW_BYTES, 24, 80)
+    assert (view.lines[0], view.exact) == ("header", True)
+
+
+def test_a_large_screen_is_drawn_from_its_clear_also_if_all_of_it_was_painted_twice() -> None:
+    rows = MOST_ROWS // 2
+    page = b"".join(b"\x1b[%d;1H%s" % (row, b"x" * (MOST_COLS - 10)) for row in range(1, rows + 1))
+    view = replayed(PLAIN + HEADER + 2 * page + b"\x1b[1;7H\x1b[K", WINDOW_BYTES, rows, MOST_COLS)
+    assert (view.lines[0], len(view.lines), view.exact) == ("x" * 6, rows, True)
+
+
+def test_a_screen_whose_parts_were_painted_too_long_ago_is_not_exact_until_all_is_painted_again() -> None:
+    drawn = HEADER + COUNTED
+    view = replayed(drawn, WINDOW_BYTES, 24, 80)
+    assert (view.lines[0], view.lines[2][:7], view.exact) == ("", "count 0", False)
+    again = b"".join(b"\x1b[%d;1Hrow %d\x1b[K" % (row, row) for row in range(1, 25))
+    painted = replayed(drawn + again, WINDOW_BYTES, 24, 80)
+    assert (painted.lines[0], painted.lines[23], painted.exact) == ("row 1", "row 24", True)
+    assert replayed(drawn + b"\x1b[1;1H\x1b[J", WINDOW_BYTES, 24, 80).exact
+
+
+def test_coloured_lines_that_scrolled_everything_away_are_exact() -> None:
+    lines = b"".join(b"\x1b[32mline\x1b[m %d\r\n" % number for number in range(100_000))
+    view = replayed(HEADER + lines, WINDOW_BYTES, 24, 80)
+    assert (view.lines[-1], view.exact) == ("line 99999", True)
+
+
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from([CLEAR, b"line\r\n", b"\x1b[2;2Htext", b"\x1b[5;1H"]), max_size=9), st.data())
+def test_what_is_called_exact_is_what_a_replay_of_everything_shows(
+    before: list[bytes], data: st.DataObject
+) -> None:
+    pieces = b"\x1b[3;3H \x1b[H \x1b[K \x1b[J \x1b[2J \x1bM \x1b[L \x1b[M some-text a \x1b[A \x1b[2@".split()
+    drawn = data.draw(st.lists(st.sampled_from([*pieces, b"line\r\n" * 4, b"\r\n", b"\r", b" " * 10])))
+    unseen, window = b"".join(before), b"\x1b[H" + b"".join(drawn)
+    view = end_of_log(window, len(unseen), [(0, 5, 10)]) if unseen else render([window], 5, 10)
+    assert not view.exact or view == render([unseen + window], 5, 10)
+
+
+@pytest.mark.parametrize("flood", [b"\x1b[Lx", b"y\x1b[m\r\n", b"x\x1b[999b", b"\x1b[H\x1b[1J"])
+def test_less_is_replayed_of_what_takes_long(flood: bytes) -> None:
+    assert affordable_bytes(flood * MOST_WORK, [(0, MOST_ROWS, MOST_COLS)]) == REPLAY_BYTES
+    assert affordable_bytes(b"x" * 2 * MOST_WORK, [(0, 24, 200)]) > MOST_WORK // 2
 
 
 def test_resizes_are_applied_where_they_happened() -> None:

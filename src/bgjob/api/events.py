@@ -4,6 +4,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
@@ -62,12 +63,13 @@ def job_events(
     Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on. Condensed,
     unless the caller chooses kinds: without what led to an end that is told too.
     """
-    settings, place = context.settings, _begin(context, since, timeout_s)
+    settings, place, kinds = context.settings, _begin(context, since, timeout_s), kinds or None
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
     room = Room(budget, newest, condensed and kinds is None)
-    began, timeout_s = time.monotonic(), min(timeout_s, settings.max_wait_s)
+    began, is_cut = time.monotonic(), timeout_s > settings.max_wait_s
+    timeout_s = min(timeout_s, settings.max_wait_s)
     with _readable(context), contextlib.closing(Inotify()) as inotify:
         if timeout_s > 0:  # to watch a directory costs more than to read it
             inotify.watch(context.store.events)  # first: what happens while we read wakes us
@@ -78,8 +80,10 @@ def job_events(
                 caught_up_at = time.monotonic()
             found = _found(context, place, wanted, room)
             passed_s = time.monotonic() - began
-            if found.events or passed_s >= timeout_s:
+            if found.events:
                 return found
+            if passed_s >= timeout_s:
+                return replace(found, cut_to_s=timeout_s if is_cut else None)
             if tell and passed_s >= told_s + TELL_EVERY_S:
                 told_s = passed_s
                 tell(passed_s, "nothing has happened yet")

@@ -12,6 +12,10 @@ _IN_USE = re.compile(
     re.IGNORECASE,
 )
 _PORT = re.compile(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.])\d{2,5}(?![\w.])")
+LAST_PORT = 65535
+# A command with more numbers does not tell which one is its port.
+MOST_NAMED = 10
 
 
 def still_running(state: State, count: int) -> str:
@@ -24,10 +28,13 @@ def still_running(state: State, count: int) -> str:
     return f"{whose} {NO_AMPERSAND}" if isinstance(state, Exited) else whose
 
 
-def port_in_use(last_words: str) -> int | None:
-    """The port that a server could not have, if the text complains of that."""
-    for line in reversed(last_words.splitlines()):
-        if _IN_USE.search(line):
-            ports = [int(text) for text in _PORT.findall(line) if int(text) <= 65535]
-            return ports[-1] if ports else None
-    return None
+def ports_in_question(last_words: str, command: str) -> set[int]:
+    """The port that a server could not have, if the text complains of that; else what its command may name."""
+    complaints = [line for line in reversed(last_words.splitlines()) if _IN_USE.search(line)]
+    for line in complaints:
+        if ports := [int(text) for text in _PORT.findall(line) if int(text) <= LAST_PORT]:
+            return {ports[-1]}
+    named = (
+        {int(text) for text in _NUMBER.findall(command) if int(text) <= LAST_PORT} if complaints else set()
+    )
+    return named if len(named) <= MOST_NAMED else set()

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bgjob.core.job import JOB_ID, Event
 from bgjob.home import event_log, jobdir
@@ -16,6 +16,12 @@ REMEMBERED = 1_000
 SHOWN_CHARACTERS = 8  # of an id
 
 
+class End(NamedTuple):
+    event: Event
+    before: Cursor
+    """The place in the log of events right before it."""
+
+
 class News:
     """For one client, of the jobs that it started."""
 
@@ -25,7 +31,7 @@ class News:
         # What each job is called: of those whose end the client has not been told.
         self._started: dict[str, str] = {}
         # Of other jobs too: a job may end before the answer that says it was started.
-        self._ended: dict[str, Event] = {}
+        self._ended: dict[str, End] = {}
         self._mutex = threading.Lock()
         # Events that cannot be read now are read from the first one, later.
         with contextlib.suppress(OSError):
@@ -56,6 +62,13 @@ class News:
             self._forget(ended)
         return _line(sentences, len(ended)) if ended else None
 
+    def first_untold(self) -> str | None:
+        """A cursor right before the first end of a job of this client that it has not been told."""
+        with self._mutex:
+            self._read()
+            places = [end.before for job_id, end in self._ended.items() if job_id in self._started]
+            return str(min(places)) if places else None
+
     def _read(self) -> None:
         """All ends since the last time. If the events cannot be read, job_events says so."""
         with contextlib.suppress(OSError):
@@ -63,9 +76,9 @@ class News:
                 return
             segment = self._place.segment
             for line in event_reader.lines(self._events, self._place):
-                self._place = line.behind
+                before, self._place = self._place, line.behind
                 if line.kind == "ended" and (event := line.event):
-                    self._ended[line.job_id] = event
+                    self._ended[line.job_id] = End(event, before)
             if self._place.segment != segment:
                 self._size = self._place.byte
             _trim(self._ended)
@@ -92,7 +105,7 @@ class News:
 
     def _was_restarted(self, job_id: str) -> bool:
         """Killed for the new job: its end may not be in the log yet. Any other end of it is worth telling."""
-        return job_id not in self._ended or self._ended[job_id].get("cause") == "killed"
+        return job_id not in self._ended or self._ended[job_id].event.get("cause") == "killed"
 
     def _forget(self, job_ids: Iterable[str]) -> None:
         for job_id in list(job_ids):
@@ -100,7 +113,7 @@ class News:
             self._ended.pop(job_id, None)
 
     def _sentence(self, job_id: str) -> str:
-        how = jobdir.how_ended(self._ended[job_id])
+        how = jobdir.how_ended(self._ended[job_id].event)
         return f"{self._started[job_id]} ({job_id[:SHOWN_CHARACTERS]}) {how}"
 
 

@@ -23,6 +23,8 @@ class Picture:
     title: str | None
     highlight: list[str]
     """The texts that stand out, such as the selected line of a menu."""
+    exact: bool
+    """False: parts of it were drawn so long ago that they are not known, and are blank here."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class JobStatus:
     """What the job may use, as the caller gave it; None: it has no limits."""
     log: str | None = None
     """A file with all output that is kept; None: not asked for, or there is none."""
+    log_note: str | None = None
+    """That the file falls behind the job, or why there is none."""
     limited_by: Mapping[str, str] | None = None
     """What enforces each limit: cgroup, rlimit, watched."""
 
@@ -232,6 +236,8 @@ class EventPage:
     """A cursor that reads the older ones, oldest first."""
     gone_bytes: int = 0
     """About how many bytes of events after the given cursor are no longer kept."""
+    cut_to_s: float | None = None
+    """How long it waited, where nothing happened and the caller wanted to wait longer than a call may."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDOUT
 from bgjob.output.log_reader import LogReader
+from bgjob.terminal import full_screen
 from bgjob.terminal.full_screen import is_full_screen
 
 # (offset, rows, columns) of the terminal, from its first size on.
@@ -19,7 +20,9 @@ def has_full_screen(context: Context, snapshot: Snapshot) -> bool:
     if not job.spec.pty:
         return False
     rows, is_running = context.store.terminal_sizes(job)[-1][1], isinstance(job.state, Running)
-    return snapshot.read(lambda log: is_full_screen(_end_of(log)[0], rows, is_running))
+    return snapshot.read(
+        lambda log: is_full_screen(_end_of(log, full_screen.WINDOW_BYTES)[0], rows, is_running)
+    )
 
 
 def screen_of(context: Context, snapshot: Snapshot, most_bytes: int) -> Output:
@@ -35,21 +38,20 @@ def screen_of(context: Context, snapshot: Snapshot, most_bytes: int) -> Output:
 def _drawn(log: LogReader, sizes: Sizes, most_bytes: int) -> Picture:
     from bgjob.terminal import screen  # pyte takes its time to import
 
-    drawn = screen.end_of_log(*_end_of(log), sizes)
+    drawn = screen.end_of_log(*_end_of(log, screen.WINDOW_BYTES), sizes)
     return Picture(
         _cut(drawn.lines, most_bytes),
         drawn.cursor_row,
         drawn.cursor_column,
         drawn.title or None,
         drawn.highlight,
+        drawn.exact,
     )
 
 
-def _end_of(log: LogReader) -> tuple[bytes, int]:
+def _end_of(log: LogReader, most_bytes: int) -> tuple[bytes, int]:
     """The last part of the log, and where it begins."""
-    from bgjob.terminal.screen import WINDOW_BYTES
-
-    start = max(0, log.end - WINDOW_BYTES)
+    start = max(0, log.end - most_bytes)
     return b"".join(piece.data for piece in log.forward(STDOUT, start, log.end)), start
 
 

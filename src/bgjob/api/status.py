@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
-from bgjob.api.hints import port_in_use, still_running
+from bgjob.api.hints import ports_in_question, still_running
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_told, sits_at_prompt
@@ -18,10 +18,12 @@ from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
-from bgjob.core.errors import NotSteerable, StoreUnusable
+from bgjob.core.errors import InvalidArgument, NotSteerable, StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.output.merged import log_file
+from bgjob.output.log_reader import LogReader
+from bgjob.output.merged import log_file, log_note
+from bgjob.store.index import PLACE
 from bgjob.system import processes
 
 PAGE = 20
@@ -42,14 +44,20 @@ def job_status(context: Context, job_id: str, *, detail: bool = False, with_log:
     """with_log: also the path of a file with its output, which may have to be written."""
     snapshot = Snapshot(context, job_id)
     status = status_of(context, snapshot, detail=detail)
-    return replace(status, log=_log_file(context, snapshot)) if with_log else status
+    return _with_log(context, snapshot, status) if with_log else status
 
 
-def _log_file(context: Context, snapshot: Snapshot) -> str | None:
+def _with_log(context: Context, snapshot: Snapshot, status: JobStatus) -> JobStatus:
     directory = os.path.abspath(context.store.directory(snapshot.job.id))
+    is_growing = isinstance(snapshot.job.state, Running) or status.left_running > 0
+
+    def told(log: LogReader) -> JobStatus:
+        path = log_file(directory, log)
+        return replace(status, log=path, log_note=log_note(directory, log, path, is_growing=is_growing))
+
     with contextlib.suppress(StoreUnusable, NotSteerable):
-        return snapshot.read(lambda log: log_file(directory, log))
-    return None
+        return snapshot.read(told)
+    return status
 
 
 def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> JobStatus:
@@ -59,7 +67,7 @@ def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> 
         case Running():
             return _of_running(context, snapshot, detail)
         case _:
-            return _of_ended(context, snapshot)
+            return _of_ended(context, snapshot, detail)
 
 
 def _of_queued(context: Context, job: Job) -> JobStatus:
@@ -87,7 +95,7 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus
     )
 
 
-def _of_ended(context: Context, snapshot: Snapshot) -> JobStatus:
+def _of_ended(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus:
     job = snapshot.job
     left = left_running(context, job)
     return JobStatus(
@@ -95,6 +103,7 @@ def _of_ended(context: Context, snapshot: Snapshot) -> JobStatus:
         _output_bytes(snapshot),
         left or len(processes_of(context, job)),
         left_running=left,
+        activity=activity.activity(processes_of(context, job)) if detail and left else None,
         hint=" ".join(filter(None, (_port_hint(snapshot), still_running(job.state, left)))) or None,
         history=context.store.history(job),
         **_limits(context, job),
@@ -136,10 +145,11 @@ def _port_hint(snapshot: Snapshot) -> str | None:
         )
     except StoreUnusable:
         return None
-    port = port_in_use(words.decode("utf-8", "replace"))
-    holder = activity.port_holder(port) if port else None
-    if holder is None:
+    ports = ports_in_question(words.decode("utf-8", "replace"), snapshot.job.spec.command)
+    held = [(port, holder) for port in ports if (holder := activity.port_holder(port))]
+    if len(held) != 1:
         return None
+    ((port, holder),) = held
     holding = processes.job_of(holder)
     return f"Port {port} is held by " + (
         f"job {holding}." if holding else f"process {holder}, which is no job."
@@ -166,6 +176,12 @@ def _found(
     context: Context, status: StatusWord | None, limit: int, cursor: str | None
 ) -> tuple[list[tuple[str, Job]], str | None]:
     """The jobs with their places in the order, and the cursor of the next page if there is one."""
+    if cursor is not None and not PLACE.fullmatch(cursor):
+        raise InvalidArgument(
+            f"={cursor[:60]!r} is not a cursor of a list.",
+            "Pass next_cursor exactly as list_jobs gave it, or none for the newest jobs.",
+            argument="cursor",
+        )
     all_jobs = context.store.jobs(before=cursor)
     wanted = ((place, job) for place, job in all_jobs if status is None or _counts_as(context, job, status))
     found = list(itertools.islice(wanted, limit))

@@ -40,6 +40,7 @@ def printed_fields(output: Output) -> dict[str, Any]:
         fields |= {"screen": picture.text, "cursor_row": picture.cursor_row}
         fields |= {"cursor_column": picture.cursor_column, "title": picture.title}
         fields |= {"highlight": picture.highlight or None, "prompt": None}
+        fields |= {"screen_incomplete": None if picture.exact else True}
     return fields
 
 

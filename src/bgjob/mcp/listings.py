@@ -10,7 +10,7 @@ from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import Job, StatusWord, exit_code, status_word
 from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
 from bgjob.mcp.registry import LONG
-from bgjob.mcp.results import Count, Flag, Text, Texts
+from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ class Told:
     left_out: Count = None
     earlier: Text = None
     gone_bytes: int | None = None
+    waited_s: Seconds = None
 
     @classmethod
     def of(cls, found: EventPage) -> "Told":
@@ -119,4 +120,5 @@ class Told:
             found.left_out or None,
             found.earlier,
             found.gone_bytes or None,
+            found.cut_to_s,
         )

@@ -108,6 +108,7 @@ class Shown:
     cursor_column: Count = None
     highlight: Texts = None
     title: Text = None
+    screen_incomplete: Flag = None
     screen: Screen = None
     interleaved: Interleaved = None
 
@@ -188,6 +189,7 @@ class Status(MeantJob):
     waits_for_input: Annotated[bool | None, Field(description="it sits at prompt")] = None
     prompt: str | None = None
     log: str | None = None
+    log_note: Text = None
     hint: Text = None
     name: Text = None
     started: str
@@ -235,6 +237,7 @@ class Status(MeantJob):
             waits_for_input=status.waits_for_input,
             prompt=status.prompt,
             log=status.log,
+            log_note=status.log_note,
             idle_s=None if status.idle_s is None else round(status.idle_s, 1),
             hint=status.hint,
             restarts=status.history.restarts if status.history else None,

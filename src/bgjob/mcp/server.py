@@ -57,7 +57,8 @@ def serve(environ: Mapping[str, str]) -> None:
 
 
 def server_for(jobs: Jobs) -> Server:
-    annotate = annotate_with(jobs.news())
+    news = jobs.news()
+    annotate = annotate_with(news)
 
     async def list_tools(
         context: ServerRequestContext, params: PaginatedRequestParams | None
@@ -66,7 +67,8 @@ def server_for(jobs: Jobs) -> Server:
 
     async def call_tool(context: ServerRequestContext, params: CallToolRequestParams) -> CallToolResult:
         progress = context.session.report_progress
-        return await TOOLS.call(jobs, params.name, params.arguments or {}, progress, annotate)
+        given = from_untold_end(news, params.name, params.arguments or {})
+        return await TOOLS.call(jobs, params.name, given, progress, annotate)
 
     server = Server(
         "bgjob",
@@ -79,6 +81,14 @@ def server_for(jobs: Jobs) -> Server:
     )
     server.middleware.clear()  # its tracing, which no exporter collects, took a tenth of each call
     return server
+
+
+def from_untold_end(news: News | None, tool: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A client that waits for events without a cursor waits for no end that it has not been told yet."""
+    if news is None or tool != "job_events" or not given.get("timeout_s") or given.get("since") is not None:
+        return given
+    untold = news.first_untold()
+    return {**given, "since": untold} if untold else given
 
 
 def annotate_with(news: News | None) -> Annotate | None:

@@ -4,31 +4,49 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bgjob.home.jobdir import LOG, MERGED
 from bgjob.home.log_format import segment_name
 from bgjob.output.log_reader import LogReader
+from bgjob.output.log_segments import Segment
 from bgjob.output.text import Dropped, note
 
 # A larger log is not copied: it would take long, and as much room again.
 MOST_BYTES = 64 << 20
+AS_OF_NOW = "as of this call: ask again for newer output"
+TOO_LARGE = "too large to be copied into one file: use search_job_output, or grep -ah PATTERN %s/*[0-9]"
+NOT_WRITTEN = "the file could not be written, for want of room or rights: use search_job_output"
 
 
 def log_file(directory: str, log: LogReader) -> str | None:
     """The path of a file with all that is kept; None: there is no output, too much of it, or no room.
 
-    That is the segment, if there is one: it grows with the job. The segments of a longer log are merged into
-    a file, as it is now.
+    That is the segment, if there is one: it grows with the job until the next segment begins. The segments of
+    a longer log are merged into a file, as it is now.
     """
     segments = log.segments(0, log.end)
     if len(segments) == 1 and not segments[0].kept and segments[0].start == 0:
         return f"{directory}/{LOG}/{segment_name(0)}"
-    if not 0 < sum(segment.end - segment.start for segment in segments) <= MOST_BYTES:
+    if not 0 < _size(segments) <= MOST_BYTES:
         return None
     with contextlib.suppress(OSError):
         return _merged(f"{directory}/{MERGED}", log)
     return None
+
+
+def log_note(directory: str, log: LogReader, path: str | None, *, is_growing: bool) -> str | None:
+    """Of the answer of log_file: that the file falls behind the job, or why there is none."""
+    if path:
+        return AS_OF_NOW if is_growing else None
+    size = _size(log.segments(0, log.end))
+    if size > MOST_BYTES:
+        return TOO_LARGE % f"{directory}/{LOG}"
+    return NOT_WRITTEN if size else None
+
+
+def _size(segments: Sequence[Segment]) -> int:
+    return sum(segment.end - segment.start for segment in segments)
 
 
 def _merged(path: str, log: LogReader) -> str:

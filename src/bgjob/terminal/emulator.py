@@ -107,6 +107,9 @@ class Terminal:
     def resize(self, rows: int, columns: int) -> None:
         self._page.resize(rows, columns)
 
+    def forget_pages(self) -> None:
+        self._page.forget()
+
     def screen(self) -> Screen:
         return self._page.screen()
 

@@ -11,6 +11,9 @@ cursor up and down, \\r      progress: text, as the cleaner redraws it
 import re
 from collections import deque
 
+# How much of the log's end to pass.
+WINDOW_BYTES = 768 * 1024
+
 _HOME, _SGR = rb"\x1b\[(?:[01]?;?[01]?)H", rb"(?:\x1b\[[0-9;]*+m)*+"
 _PAGE_MODE = re.compile(
     rb"\x1b(?:c|\[\?(?:[0-9]{1,5};){0,16}?(?:1049|1047|47)(?:;[0-9]{1,5}){0,16}+(?P<enters>h|l))"

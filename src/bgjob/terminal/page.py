@@ -37,7 +37,7 @@ class Screen:
     highlight: list[str]
     """The texts that stand out, as the selected line of a menu does; the first few."""
     exact: bool = True
-    """False: what was drawn before the replay began, and not since, is missing."""
+    """False: a part of it was drawn before the replay began, and not since: it is blank here."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Page:
         self._line_drawing: str = VT100_MAP
         self._char = Char
         self._cells_by_style: dict[Style, cells.Cells] = {}
+        self._unknown: Any = Char(" ", fg="unknown")
         self._is_alternate = False
         # Whether G0 and G1 draw lines, and whether G1 is in use.
         self._drawing, self._shift = [False, False], False
@@ -85,6 +86,13 @@ class Page:
         grid.tabstops.update(range((grid.columns + 7) // 8 * 8, columns, 8))
         grid.lines, grid.columns, grid.margins = rows, columns, None
 
+    def forget(self) -> None:
+        """Whatever was drawn up to now is not known: every cell, until it is drawn or erased."""
+        line = dict.fromkeys(range(self._grid.columns), self._unknown)
+        for page in (self._grid.buffer, self._other_page):
+            for y in range(self._grid.lines):
+                page[y].update(line)
+
     def screen(self) -> Screen:
         grid = self._grid
         lines = [self._text(y) for y in range(grid.lines)]
@@ -101,6 +109,7 @@ class Page:
             highlight=highlights(
                 [grid.buffer[y] for y in range(grid.lines) if y in grid.buffer], self._text_of_cells
             ),
+            exact=not any(self._unknown in line.values() for line in grid.buffer.values()),
         )
 
     def _text(self, y: int) -> str:

@@ -3,6 +3,7 @@
 Only the end of the log is replayed, however much a job has printed:
 
     end_of_log(window, offset, sizes)   the last part of a log -> the screen
+        affordable_bytes(window, …)     how much of it can be replayed without a long wait
         starting_point(window)          where in the window to begin, and whether that is exact
         modes_in(bytes)                 the modes that the bytes before that point left set
         render(events, rows, columns)   replays bytes and resizes
@@ -18,12 +19,21 @@ from bgjob.terminal.page import Screen
 from bgjob.terminal.size import drawable
 from bgjob.terminal.style import PLAIN, styled
 
-# Output of vim, less, top or a log is replayed in 150 ms.
+# So much is replayed first, whatever it draws: of vim, less, htop or a log that takes 100 ms.
 REPLAY_BYTES = 192 * 1024
 # The same time, if every few characters are a line, and each line moves all rows.
 SCROLLED_ROWS = 2_500_000
+# So much is replayed if a part of the screen is not known then: 0.4 s. What takes longer than a byte counts as
+# several.
+MOST_WORK = 768 * 1024
+# To move so many rows or cells takes as long as an average byte.
+MOVED_PER_BYTE = 6
 # How much of the log's end to pass: modes are found in all of it.
-WINDOW_BYTES = 4 * REPLAY_BYTES
+WINDOW_BYTES = 3 << 19
+
+
+# Offset in the log, rows and columns.
+SizeAt = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -35,46 +45,83 @@ class Start:
     exact: bool
 
 
-def end_of_log(window: bytes, offset: int, sizes: Sequence[tuple[int, int, int]]) -> Screen:
+def end_of_log(window: bytes, offset: int, sizes: Sequence[SizeAt]) -> Screen:
     """The screen as the window leaves it.
 
     window: the last WINDOW_BYTES or less of the log; offset: where in the log it begins;
     sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
     """
     drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
-    is_drawable, sizes = drawn == [*sizes], drawn
+    least = _least_bytes(drawn)
+    screen = _drawn(window, offset, drawn, least)
+    if not screen.exact and (most := affordable_bytes(window, drawn)) > least:
+        screen = _drawn(window, offset, drawn, most)
+    return screen if drawn == [*sizes] else replace(screen, exact=False)
+
+
+def _drawn(window: bytes, offset: int, sizes: Sequence[SizeAt], most_bytes: int) -> Screen:
     start = starting_point(
         window,
         max(rows for _, rows, _ in sizes),
         is_whole=offset == 0,
-        most=min(_replay_bytes(rows, columns) for _, rows, columns in sizes),
+        most=most_bytes,
         resizes=[at - offset for at, _, _ in sizes[1:]],
     )
     begin = offset + start.offset
     _, rows, columns = [sizes[0], *(size for size in sizes if size[0] <= begin)][-1]
-    events: list[bytes | Size] = [start.modes]
+    terminal = Terminal(rows, columns)
+    terminal.feed(start.modes)
+    if not start.exact:
+        terminal.forget_pages()
+    events: list[bytes | Size] = []
     position = start.offset
     for at, new_rows, new_columns in sizes:
         if at > begin:
             events += [window[position : at - offset], (new_rows, new_columns)]
             position = min(at - offset, len(window))
-    screen = render([*events, window[position:]], rows, columns)
-    return replace(screen, exact=start.exact and is_drawable)
-
-
-def _replay_bytes(rows: int, columns: int) -> int:
-    return min(REPLAY_BYTES, columns * SCROLLED_ROWS // (rows + 80))
+    return _replayed(terminal, [*events, window[position:]])
 
 
 def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
     """The screen after all events: bytes that were printed, or a new (rows, columns)."""
-    terminal = Terminal(rows, columns)
+    return _replayed(Terminal(rows, columns), events)
+
+
+def _replayed(terminal: Terminal, events: Iterable[bytes | Size]) -> Screen:
     for event in events:
         if isinstance(event, bytes):
             terminal.feed(event)
         else:
             terminal.resize(*event)
     return terminal.screen()
+
+
+# How much to replay
+
+_MOVES_ROWS = re.compile(rb"\n|\x1b(?:[DEM]|\[[0-9;]*+[JLMST])")
+_MOVES_CELLS = re.compile(rb"\x1b\[[0-9;]*+[@Pb]")
+CHUNK_BYTES = 64 * 1024
+
+
+def affordable_bytes(window: bytes, sizes: Sequence[SizeAt]) -> int:
+    """How many of the last bytes can be replayed in a time that a caller does not mind."""
+    most_rows, most_columns = max(rows for _, rows, _ in sizes), max(columns for _, _, columns in sizes)
+    least_columns = min(columns for _, _, columns in sizes)
+    work = affordable = 0
+    for end in range(len(window), 0, -CHUNK_BYTES):
+        chunk = window[max(0, end - CHUNK_BYTES) : end]
+        # Text that is longer than a line may scroll at each end of the line.
+        moved = (len(_MOVES_ROWS.findall(chunk)) + len(chunk) // least_columns) * most_rows
+        moved += len(_MOVES_CELLS.findall(chunk)) * most_columns
+        work += len(chunk) + moved // MOVED_PER_BYTE
+        if work > MOST_WORK:
+            break
+        affordable += len(chunk)
+    return max(affordable, _least_bytes(sizes))
+
+
+def _least_bytes(sizes: Sequence[SizeAt]) -> int:
+    return min(REPLAY_BYTES, *(columns * SCROLLED_ROWS // (rows + 80) for _, rows, columns in sizes))
 
 
 # Where to begin
@@ -98,6 +145,8 @@ _MODE_EVENT = re.compile(
 )
 _SGR_EVENT = re.compile(rb"\x1b(?:c|\[!p|\[(?P<sgr>[0-9;:]*+)m)")
 STYLE_EVENTS = 256
+_PLACED, _WHOLE = re.compile(rb"(?=\x1b\[[0-9;]*+H)"), re.compile(rb"\n|(?=\x1b)")
+SOON_BYTES = 4096
 _KEPT_MODES = frozenset([b"4", b"20", b"?1", b"?6", b"?7", b"?25"])
 _PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
 
@@ -217,6 +266,7 @@ def _begins_on_alternate(window: bytes) -> bool:
 
 
 def _sequence_start(window: bytes, offset: int) -> int:
-    """The next line or escape sequence: nothing is cut in the middle."""
-    match = re.compile(rb"\n|(?=\x1b)").search(window, offset)
+    """Where the cursor is put to a place soon, else the next line or escape sequence: none is cut in the middle."""
+    placed = _PLACED.search(window, offset, offset + SOON_BYTES)
+    match = placed or _WHOLE.search(window, offset)
     return match.end() if match else offset
