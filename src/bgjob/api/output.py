@@ -19,6 +19,7 @@ from bgjob.output.excerpt import Excerpt
 from bgjob.output.fitted import fitted
 from bgjob.output.log_reader import LogReader
 from bgjob.output.tail import tail
+from bgjob.output.timeline import interleaved, interleaved_tail
 
 View = Literal["apart", "interleaved", "screen"]
 STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
@@ -81,10 +82,10 @@ def tail_output(
 
 
 def tail_of(context: Context, snapshot: Snapshot, lines: int, shown: Shown, since: str | None) -> Output:
-    budget = shown.budget_bytes(context)
+    is_running, budget = isinstance(snapshot.job.state, Running), shown.budget_bytes(context)
     if _is_screen(context, snapshot, shown):
         return screen_of(context, snapshot, STREAMS_OF_A_SCREEN * budget)
-    return snapshot.read(lambda log: _last(log, lines, shown, excerpt.window(since, log.end).start, budget))
+    return snapshot.read(lambda log: _last(log, lines, since, is_running, shown, budget))
 
 
 def _is_screen(context: Context, snapshot: Snapshot, shown: Shown) -> bool:
@@ -93,20 +94,33 @@ def _is_screen(context: Context, snapshot: Snapshot, shown: Shown) -> bool:
 
 
 def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, budget: int) -> Output:
-    view = excerpt.window(since, log.end)
+    view, cleaned = excerpt.window(since, log.end), not shown.raw
     if shown.view == "interleaved":
-        both = fitted(lambda room: excerpt.interleaved(log, view, room, is_running), budget, shown.raw)
+        both = fitted(lambda room: interleaved(log, view, room, is_running, cleaned), budget, shown.raw)
         return _together(both, view.end)
     return _apart(
-        lambda stream, room: excerpt.whole(log, stream, view, room, is_running), view.end, budget, shown.raw
+        lambda stream, room: excerpt.whole(log, stream, view, room, is_running, cleaned),
+        view.end,
+        budget,
+        shown.raw,
     )
 
 
-def _last(log: LogReader, lines: int, shown: Shown, floor: int, budget: int) -> Output:
+def _last(
+    log: LogReader, lines: int, since: str | None, is_running: bool, shown: Shown, budget: int
+) -> Output:
+    view, cleaned = excerpt.window(since, log.end), not shown.raw
     if shown.view == "interleaved":
-        both = fitted(lambda room: excerpt.interleaved_tail(log, lines, room, floor), budget, shown.raw)
-        return _together(both, log.end)
-    return _apart(lambda stream, room: tail(log, stream, lines, room, floor), log.end, budget, shown.raw)
+        both = fitted(
+            lambda room: interleaved_tail(log, lines, room, view, is_running, cleaned), budget, shown.raw
+        )
+        return _together(both, view.end)
+    return _apart(
+        lambda stream, room: tail(log, stream, lines, room, view, is_running, cleaned),
+        view.end,
+        budget,
+        shown.raw,
+    )
 
 
 def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: int, raw: bool) -> Output:
