@@ -18,7 +18,7 @@ from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
-from bgjob.core.errors import NotSteerable, StoreUnusable
+from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.merged import log_file
@@ -47,7 +47,7 @@ def job_status(context: Context, job_id: str, *, detail: bool = False, with_log:
 
 def _log_file(context: Context, snapshot: Snapshot) -> str | None:
     directory = os.path.abspath(context.store.directory(snapshot.job.id))
-    with contextlib.suppress(StoreUnusable, NotSteerable):
+    with contextlib.suppress(StoreUnusable):
         return snapshot.read(lambda log: log_file(directory, log))
     return None
 

@@ -12,10 +12,9 @@ on behind it.
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from bgjob.output.log_kept import Parts
-from bgjob.output.log_reader import LogReader
+from bgjob.output.log_reader import LogReader, Source
 from bgjob.output.log_runs import Runs
-from bgjob.output.log_segments import Rotated, Segment, Whole
+from bgjob.output.log_segments import Rotated, Segment
 
 # Cells grow: a near match is found fast, and a slow search soon checks its deadline.
 CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18
@@ -57,7 +56,7 @@ class Cell:
     """Some bytes of a segment; `jump` if the cell before it does not lie beside it."""
 
     def __init__(
-        self, source: Whole | Parts, runs: Runs, start: int, end: int, jump: tuple[Runs, Runs] | None
+        self, source: Source, runs: Runs, start: int, end: int, jump: tuple[Runs, Runs] | None
     ) -> None:
         self._source, self._runs, self.start, self.end, self._jump = source, runs, start, end, jump
         self._data: bytes | None = None
@@ -119,9 +118,7 @@ def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[
         last = runs
 
 
-def _opened(
-    log: LogReader, segments: list[Segment], newest_first: bool
-) -> Iterator[tuple[Runs, Whole | Parts]]:
+def _opened(log: LogReader, segments: list[Segment], newest_first: bool) -> Iterator[tuple[Runs, Source]]:
     for segment in reversed(segments) if newest_first else segments:
         try:
             with log.opened(segment) as (source, runs):

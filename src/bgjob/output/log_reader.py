@@ -16,9 +16,10 @@ from operator import le
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of
 from bgjob.output.log_runs import Runs, joined
-from bgjob.output.log_segments import Rotated, Segment, Whole, content, opened, segments_in
+from bgjob.output.log_segments import Held, Rotated, Segment, Whole, content, opened, segments_in
 
 PIECE_BYTES = 1 << 16
+Source = Whole | Held | Parts
 STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
 
 
@@ -58,6 +59,7 @@ class LogReader:
         self._segments, newest = segments_in(directory)
         self._indexes: dict[Segment, bytes] = {}
         self._runs: dict[Segment, Runs] = {}
+        self._held: dict[Segment, Source] = {}
         self._last_parts: tuple[Segment | None, list[Part]] = None, []
         self._printed = printed
         self.end = max(self._segments[-1].end if self._segments else 0, sum(printed))
@@ -154,13 +156,15 @@ class LogReader:
         return [segment for segment in self._segments if segment.end > start and segment.start < end]
 
     @contextmanager
-    def opened(self, segment: Segment) -> Iterator[tuple[Whole | Parts, Runs]]:
+    def opened(self, segment: Segment) -> Iterator[tuple[Source, Runs]]:
         """(bytes of the segment, its runs); Rotated if it is gone."""
-        if segment.kept:
+        if segment in self._held:
+            yield self._held[segment], self.runs(segment)
+        elif segment.kept:
             yield Parts(self._parts(segment)), self.runs(segment)
-            return
-        with opened(self._path(segment)) as fd:
-            yield Whole(fd, segment.start), self.runs(segment)
+        else:
+            with opened(self._path(segment)) as fd:
+                yield Whole(fd, segment.start), self.runs(segment)
 
     def runs(self, segment: Segment) -> Runs:
         if segment not in self._runs:
@@ -176,6 +180,16 @@ class LogReader:
         rest = [segment for segment in self._segments if segment != gone]
         self._segments = sorted([*rest, *left], key=lambda segment: segment.start)
         return left
+
+    def hold(self) -> None:
+        """Read all of it now, newest first: it is not read again. A segment that is gone by then is a gap."""
+        for segment in self._segments[::-1]:
+            try:
+                with self.opened(segment) as (source, _):
+                    data = b"" if segment.kept else source.read(segment.start, segment.end)
+                    self._held[segment] = source if segment.kept else Held(data, segment.start)
+            except Rotated:
+                self._segments.remove(segment)
 
     def _is_known(self, segment: Segment) -> bool:
         """False for kept files without a readable piece."""
