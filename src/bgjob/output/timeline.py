@@ -147,7 +147,7 @@ def interleaved_tail(
 ) -> Excerpt:
     """The last lines of both streams together, as many as fit into the budget."""
     pieces = down_to(log.interleaved(view.start, view.end, newest_first=True), budget_bytes)
-    if size_of(pieces) < _kept(log, view.start, view.end):
+    if size_of(pieces) == budget_bytes:
         pieces = cut_tail(pieces)
     timeline = Timeline(log, pieces[0].start if pieces else view.end, cleaned)
     timeline.add(pieces, view.end)
