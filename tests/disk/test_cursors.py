@@ -8,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bgjob.api import Jobs
+from bgjob.api.snapshot import Snapshot
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
+from bgjob.output.tail import tail
 from bgjob.store.store import Store
 from tests.support.logs import STREAMS, PipedLog, joined
 from tests.support.stores import jobs_on, running_job, write_outcome
@@ -71,3 +73,23 @@ def with_what_was_left_out(jobs: Jobs, job_id: str, stream: int, text: str) -> s
     whole = with_what_was_left_out(jobs, job_id, stream, inner)
     assert len(whole) == int(found[1])
     return text[: found.start()] + whole + text[found.end() :]
+
+
+def test_output_that_is_replaced_faster_than_it_is_read_is_read_all_the_same(tmp_path: Path) -> None:
+    """Whatever is opened again, by the time it is read the job has printed more than the log keeps."""
+    store = Store(str(tmp_path))
+    new = running_job(store)
+    with PipedLog(Path(new.directory) / "log", 4096, contents=LETTERS) as log:
+
+        def print_much_and_read(reader: LogReader) -> tuple[int, str]:
+            for _ in range(3):
+                log.print(STDOUT, 1500)
+                log.take_all()
+            return reader.end, tail(reader, STDOUT, 1, 1000).text
+
+        log.print(STDOUT, 6000)
+        log.take_all()
+        snapshot = Snapshot(jobs_on(store).context, Path(new.directory).name)
+        end, last = snapshot.read(print_much_and_read)
+        assert end < log.writer.end
+        assert last.endswith(LETTERS[STDOUT][end - 300 : end].decode())

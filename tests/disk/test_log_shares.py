@@ -23,6 +23,7 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output import excerpt
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
+from bgjob.output.timeline import interleaved
 from tests.support.logs import (
     SLACK_BYTES,
     STREAMS,
@@ -268,12 +269,14 @@ def test_an_answer_has_as_much_as_it_may_however_far_apart_what_is_kept_lies(tmp
     log = LogReader(str(tmp_path))
     gap = next(gap for gap in log.gaps(STDOUT, 0, log.end))
     view = excerpt.window(f"{gap.start}-{gap.end}", log.end)
-    shown = excerpt.interleaved(log, view, 300, is_running=True)
-    head, note, tail = re.split(r"(\[bgjob: .*\]\n)", shown.text)
-    assert 100 < len(head) < 300
-    assert 100 < len(tail) < 300
+    shown = interleaved(log, view, 1000, is_running=True)
+    head, note, tail = re.split(r"(\[bgjob: .* bytes left out .*\]\n)", shown.text)
+    assert 300 < len(head) < 600
+    assert 300 < len(tail) < 600
     assert f"{shown.left_out_bytes} bytes left out here" in note
-    assert shown.dropped_bytes == gap.count
+    dropped = [int(count) for count in re.findall(r"(\d+) bytes dropped here", shown.text)]
+    assert 5000 in dropped
+    assert shown.dropped_bytes == gap.count == sum(dropped)
 
 
 def test_the_release_before_shares_sees_a_gap_and_no_wrong_byte(tmp_path: Path) -> None:

@@ -33,8 +33,6 @@ HUGE = {
     "characters of three bytes": "yes 漢字漢字漢字 | head -c 2000000 | awk '{print NR $0}' | tee /dev/stderr",
 }
 MOST_TOKENS = 8000
-NOTES = 1000
-STREAM_BYTES = 32 * 1024
 
 
 @pytest.mark.parametrize("what", HUGE)
@@ -50,8 +48,9 @@ def test_whatever_a_job_prints_an_answer_by_default_stays_small(
     assert_fits(server.call("wait_for_job", **waits, pattern="."))
     for tool in ("tail_job_output", "get_job_output"):
         for raw in (False, True):
-            assert_streams_fit(server.call(tool, job_id=ran["job_id"], raw=raw))
-    assert_streams_fit(server.call("tail_job_output", job_id=ran["job_id"], lines=1000))
+            for view in ("apart", "interleaved"):
+                assert_fits(server.call(tool, job_id=ran["job_id"], raw=raw, view=view))
+    assert_fits(server.call("tail_job_output", job_id=ran["job_id"], lines=1000))
     asked = server.execute(f"read line; {HUGE[what]}; {gate.pause}")
     for raw in (False, True):
         assert_fits(server.call("interact_with_job", job_id=asked, input="", wait_s=1, raw=raw))
@@ -61,13 +60,23 @@ def assert_fits(answer: dict[str, Any]) -> None:
     assert as_sent(answer) <= MOST_TOKENS * BYTES_PER_TOKEN
 
 
-def assert_streams_fit(answer: dict[str, Any]) -> None:
-    """Half as much again is for what JSON escapes."""
-    assert as_sent(answer) <= 2 * 1.5 * STREAM_BYTES + NOTES
-
-
 def as_sent(answer: dict[str, Any]) -> int:
     return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+@pytest.mark.parametrize("tool", ["get_job_output", "tail_job_output"])
+def test_what_one_stream_does_not_use_of_an_answer_the_other_has(
+    start_server: StartServer, tool: str
+) -> None:
+    server = start_server()
+    command = "seq -f 'out %05g' 90000; seq -f 'err %05g' 300 >&2"
+    ran = server.call("execute_command", command=command, wait_s=45)
+    lines = {"lines": 1000} if tool == "tail_job_output" else {}
+    answer = server.call(tool, job_id=ran["job_id"], **lines)
+    assert "stderr_left_out_bytes" not in answer
+    assert answer["stderr"].count("err") == 300
+    assert answer["stdout"].count("out ") == 1000 if lines else as_sent(answer) > 30_000
+    assert_fits(answer)
 
 
 def test_a_wait_for_many_jobs_shows_a_little_of_each(start_server: StartServer) -> None:
@@ -82,9 +91,11 @@ def test_a_huge_screen_is_shown_by_its_top_and_its_bottom(start_server: StartSer
     server = start_server()
     fill = "printf '\\033[?1049h\\033[H'; for n in $(seq 500); do printf \"%s %0990d\\r\\n\" row$n 0; done; printf end"
     ran = server.call("execute_command", command=fill, pty=True, rows=500, cols=1000, wait_s=45)
-    assert_fits(ran)
-    assert " rows left out here" in ran["screen"]
-    assert ran["screen"].endswith("end")
+    last = server.call("tail_job_output", job_id=ran["job_id"])
+    for answer in (ran, last):
+        assert_fits(answer)
+        assert " rows left out here" in answer["screen"]
+        assert answer["screen"].endswith("end")
 
 
 def test_progress_is_told_whole_however_much_it_was_redrawn(start_server: StartServer) -> None:

@@ -194,6 +194,20 @@ def disk_use(directory: Path) -> int:
     return sum(file.stat().st_size for file in directory.iterdir())
 
 
+def test_a_flood_through_a_small_log_can_be_read_at_any_moment(server: Server) -> None:
+    """It replaces its output in milliseconds: an answer has what is there, and none is an error."""
+    flood = server.call(
+        "execute_command", command="yes", pty=True, options={"output": "16KB"}, wait_s=1, max_tokens=100
+    )
+    job_id = flood["job_id"]
+    for _ in range(5):
+        for more in ({}, {"raw": True}, {"view": "interleaved"}):
+            assert "y" in str(server.output(job_id, **more))
+            assert "y" in str(server.call("tail_job_output", job_id=job_id, **more))
+        (waited,) = server.call("wait_for_job", job_ids=[job_id], timeout_s=0.1)["jobs"]
+        assert waited["status"] == "running"
+
+
 @pytest.mark.parametrize(("quiet", "chatty"), [("stderr", "stdout"), ("stdout", "stderr")])
 def test_what_one_stream_prints_does_not_push_out_the_other(
     server: Server, ended: Ended, quiet: str, chatty: str

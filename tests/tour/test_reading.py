@@ -65,6 +65,59 @@ def test_the_interleaved_view_has_the_order_and_the_time(
     assert tail["interleaved"].endswith("out| three\n")
 
 
+READS: dict[str, dict[str, str]] = {
+    "get_job_output": {},
+    "tail_job_output": {},
+    "get_job_output interleaved": {"view": "interleaved"},
+    "tail_job_output interleaved": {"view": "interleaved"},
+}
+
+
+@pytest.mark.parametrize("how", READS)
+@pytest.mark.parametrize(
+    ("first", "rest", "text"),
+    [
+        (r"a\033[3", r"1mRED\033[0m\n", ("a", "RED\n")),
+        (r"a\033]8;;http://example.org", r"/\033\\link\n", ("a", "link\n")),
+        (r"abc\303", r"\244def\n", ("abc", "ädef\n")),
+    ],
+)
+def test_what_the_cursor_cuts_is_read_as_if_it_were_not_cut(
+    server: Server, gate: Gate, ended: Ended, how: str, first: str, rest: str, text: tuple[str, str]
+) -> None:
+    """A colour, a link, a character: the first answer has nothing of it, and the next nothing but its end."""
+    job_id = server.execute(f"printf '{first}'; {gate.pause}; printf '{rest}'")
+    gate.wait_until_reached()
+    server.wait_until_printed(job_id, text[0])
+    before = read(server, how, job_id)
+    gate.open()
+    ended(job_id)
+    after = read(server, how, job_id, since=before["cursor"])
+    assert (words_in(before), words_in(after)) == text
+
+
+def read(server: Server, how: str, job_id: str, **more: Any) -> dict[str, Any]:
+    return server.call(how.split(maxsplit=1)[0], job_id=job_id, **READS[how], **more)
+
+
+def words_in(answer: dict[str, Any]) -> str:
+    return re.sub(r"^\S+ out\| ", "", answer.get("interleaved") or answer["stdout"])
+
+
+def test_an_interleaved_tail_says_what_it_leaves_out(server: Server, ended: Ended) -> None:
+    job_id = server.execute("seq 1000 1999")
+    ended(job_id)
+    tail = server.call("tail_job_output", job_id=job_id, view="interleaved", lines=50, max_tokens=60)
+    assert 0 < tail["interleaved"].count("out| ") < 50
+    assert f"{tail['stdout_left_out_bytes']} bytes left out here" in tail["interleaved"]
+
+
+def test_the_last_lines_of_a_range_are_those_of_the_range(server: Server, ended: Ended) -> None:
+    job_id = server.execute("seq 1000 1999")
+    ended(job_id)
+    assert server.call("tail_job_output", job_id=job_id, since="0-10", lines=1)["stdout"] == "1001\n"
+
+
 def test_two_readers_take_nothing_from_each_other(server: Server, ended: Ended) -> None:
     job_id = server.execute("seq 1 100")
     ended(job_id)

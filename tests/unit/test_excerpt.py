@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from bgjob.core.errors import InvalidArgument
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output import excerpt
+from bgjob.output.cleaner import clean
 from bgjob.output.excerpt import Excerpt, Window
 from bgjob.output.log_reader import LogReader
 from bgjob.output.tail import LINE_BYTES, tail
+from bgjob.output.timeline import interleaved, interleaved_tail
 from tests.support.logs import STREAMS, PipedLog, joined
 
 NOTE = re.compile(
@@ -194,12 +196,180 @@ def test_the_end_of_an_ended_job_is_worth_more_than_its_beginning(
     data = b"".join(b"line %5d\n" % number for number in range(5000))
     with printed(tmp_path, data) as reader:
         view = Window(0, reader.end)
-        both = excerpt.interleaved(reader, view, 12_000, is_running)
+        both = interleaved(reader, view, 12_000, is_running)
         for text in (excerpt.whole(reader, STDOUT, view, 12_000, is_running).text, both.text):
             head, _, rest = text.partition("[bgjob: ")
             shown = len(head) + len(rest.partition("]\n")[2])
             assert shown > 9000
             assert abs(len(head) / shown - head_part) < 0.02
+
+
+# -- escape sequences that the edge of an answer cuts ---------------------------------------------------
+
+COLOURS = ["\x1b[0m", "\x1b[38;5;196m", "\x1b[1;31m", "\x9b1m", "\x1b(B", "\x1b=", "\x1b[?25l"]
+LINKS = ["\x1b]8;;https://example.org/\x1b\\", "\x1b]8;;\x1b\\", "\x1b]0;title ü\x07", "\x1bP+q\x1b\\"]
+SEQUENCES = st.sampled_from(["a", "Ω", "word ", "\n", "\t", *COLOURS, *LINKS])
+WRITES = st.lists(st.integers(1, 40), min_size=1, max_size=40)
+
+
+@RELAXED
+@given(parts=st.lists(SEQUENCES, min_size=1, max_size=60), writes=WRITES, data=st.data())
+def test_read_by_cursor_and_cleaned_a_stream_reads_as_it_does_whole(
+    parts: list[str], writes: list[int], data: st.DataObject
+) -> None:
+    # Numbered, as the cleaner folds lines that repeat.
+    text = "".join(part.replace("\n", f"{number}\n") for number, part in enumerate(parts))
+    contents = {STDOUT: text.encode(), STDERR: b"e" * 10_000}
+    with log_of([], 64 << 10, contents) as log:
+        seen, at = "", 0
+        for size in writes:
+            left = len(contents[STDOUT]) - log.printed[STDOUT]
+            log.print(STDOUT, min(size, left)) if left else None
+            log.print(STDERR, 1)
+            log.take_all()
+            if data.draw(st.booleans()):
+                reader = log.reader()
+                seen += cleaned_part(reader, Window(at, reader.end), is_running=True)
+                at = reader.end
+        finish(log, contents)
+        seen += cleaned_part(log.reader(), Window(at, log.writer.end), is_running=False)
+        assert seen == clean(text)
+
+
+def cleaned_part(log: LogReader, view: Window, is_running: bool) -> str:
+    return clean(excerpt.whole(log, STDOUT, view, 1 << 20, is_running, cleaned=True).text)
+
+
+def test_neither_the_edges_of_a_note_nor_of_a_long_line_have_debris_of_a_sequence(tmp_path: Path) -> None:
+    data = b"\x1b[38;5;196mword\x1b[0m " * 2000
+    with printed(tmp_path, data) as reader:
+        for budget in range(1000, 1030):
+            view = Window(0, reader.end)
+            both = excerpt.whole(reader, STDOUT, view, budget, is_running=True, cleaned=True).text
+            last = tail(reader, STDOUT, 1, budget, view, cleaned=True).text
+            together = interleaved(reader, view, budget, is_running=True, cleaned=True).text
+            for text in (both, last, together):
+                (note,) = NOTE.finditer(text)
+                middle = excerpt.window(note[2], reader.end)
+                between = excerpt.whole(reader, STDOUT, middle, 1 << 20, is_running=True, cleaned=True).text
+                parts = (text[: note.start()], between, text[note.end() :])
+                assert "".join(LABEL.sub("", clean(part)) for part in parts) == "word " * 2000
+
+
+def test_a_sequence_that_began_before_dropped_bytes_takes_nothing_from_what_follows_them(
+    tmp_path: Path,
+) -> None:
+    contents = {STDOUT: b"\x1b[3" * 2000 + b"1 item\n" * 2000, STDERR: b""}
+    with PipedLog(tmp_path / "log", 4096, contents=contents) as log:
+        for _ in range(20):
+            log.print(STDOUT, 1000)
+            log.take_all()
+        reader = log.reader()
+        first = reader.gaps(STDOUT, 0, reader.end)[0].end
+        assert joined(list(reader.forward(STDOUT, 0, first))).endswith((b"\x1b", b"\x1b[", b"\x1b[3"))
+        shown = cleaned_part(reader, Window(first, reader.end), is_running=True)
+        assert shown == clean(joined(list(reader.forward(STDOUT, first, reader.end))).decode())
+
+
+# -- both streams in one order --------------------------------------------------------------------------
+
+LABEL = re.compile(r"^\d\d:\d\d:\d\d\.\d{3} (?:out|err)\| ", re.MULTILINE)
+
+
+def words_of(text: str) -> dict[int, str]:
+    """The two streams print letters of two alphabets: which letter is whose is seen in a text of both."""
+    shown = LABEL.sub("", NOTE.sub("\n", text)).replace("\n", "")
+    return {
+        STDOUT: "".join(letter for letter in shown if letter in "ä€😀"),
+        STDERR: "".join(letter for letter in shown if letter in "ßж𝄞"),
+    }
+
+
+@RELAXED
+@given(
+    letters=st.lists(st.sampled_from("ä€😀\n"), max_size=300),
+    others=st.lists(st.sampled_from("ßж𝄞\n"), max_size=300),
+    writes=st.lists(st.tuples(st.sampled_from(STREAMS), st.integers(1, 40), st.booleans()), max_size=40),
+    budget=st.integers(100, 3000),
+)
+def test_interleaved_no_character_is_torn_lost_or_told_twice(
+    letters: list[str], others: list[str], writes: list[tuple[int, int, bool]], budget: int
+) -> None:
+    contents = {STDOUT: "".join(letters).encode(), STDERR: "".join(others).encode()}
+    with log_of([], 64 << 10, contents) as log:
+        seen, at = "", 0
+        for stream, size, reads in writes:
+            if left := len(contents[stream]) - log.printed[stream]:
+                log.print(stream, min(size, left))
+                log.take_all()
+            if reads:
+                seen += read_interleaved(log.reader(), Window(at, log.writer.end), budget, is_running=True)
+                at = log.writer.end
+        finish(log, contents)
+        seen += read_interleaved(log.reader(), Window(at, log.writer.end), budget, is_running=False)
+        assert "\ufffd" not in seen
+        assert words_of(seen) == {
+            stream: whole.decode().replace("\n", "") for stream, whole in contents.items()
+        }
+
+
+def read_interleaved(log: LogReader, view: Window, budget: int, is_running: bool) -> str:
+    """With what was left out, read by the cursor in its note."""
+    text = interleaved(log, view, budget, is_running).text
+    found = next((note for note in NOTE.finditer(text) if note[2]), None)
+    if found is None:
+        return text
+    middle = read_interleaved(log, excerpt.window(found[2], log.end), budget, is_running)
+    return text[: found.start()] + "\n" + middle + "\n" + text[found.end() :]
+
+
+def test_interleaved_head_and_tail_are_whole_lines(tmp_path: Path) -> None:
+    data = b"".join(b"line %5d of a log\n" % number for number in range(5000))
+    with printed(tmp_path, data) as reader:
+        text = interleaved(reader, Window(0, reader.end), 5000, is_running=True).text
+        lines = LABEL.sub("", NOTE.sub("\n", text)).splitlines(keepends=True)
+        assert all(line.encode() in data for line in lines)
+
+
+@RELAXED
+@given(steps=STEPS, limit=LIMITS, budget=BUDGETS)
+def test_the_numbers_of_an_interleaved_answer_add_up(
+    steps: list[tuple[int, int]], limit: int, budget: int
+) -> None:
+    """What was dropped is said where it is missing, as when the streams are apart."""
+    with log_of(steps, limit) as log:
+        reader = log.reader()
+        answer = interleaved(reader, Window(0, reader.end), budget, is_running=False)
+        notes = NOTE.findall(answer.text)
+        assert sum(int(count) for count, cursor in notes if cursor) == answer.left_out_bytes
+        assert sum(int(count) for count, cursor in notes if not cursor) == answer.dropped_bytes
+        kept = sum(reader.kept(stream, 0, reader.end) for stream in STREAMS)
+        assert kept + answer.dropped_bytes == reader.end
+
+
+def test_an_interleaved_tail_says_what_it_has_no_room_for(tmp_path: Path) -> None:
+    data = b"".join(b"line %d\n" % number for number in range(1000))
+    with printed(tmp_path, data) as reader:
+        view = Window(0, reader.end)
+        answer = interleaved_tail(reader, 50, 240, view, is_running=False)
+        note = NOTE.match(answer.text)
+        assert note is not None
+        lines = LABEL.sub("", answer.text[note.end() :])
+        assert data.endswith(lines.encode())
+        assert int(note[1]) == answer.left_out_bytes == len(data) - len(lines)
+        assert note[2] == f"0-{answer.left_out_bytes}"
+        assert interleaved_tail(reader, 5, 2400, view, is_running=False).text.count("\n") == 5
+
+
+def test_an_interleaved_tail_that_reaches_over_a_gap_says_so(tmp_path: Path) -> None:
+    with PipedLog(tmp_path / "log", 4096, contents=LINES) as log:
+        for _ in range(10):
+            log.print(STDOUT, 5000)
+            log.take_all()
+        reader = log.reader()
+        answer = interleaved_tail(reader, 1000, 1 << 20, Window(0, reader.end), is_running=False)
+        assert answer.dropped_bytes == reader.end - reader.kept(STDOUT, 0, reader.end)
+        assert f"{answer.dropped_bytes} bytes dropped here" in answer.text
 
 
 # -- tail -----------------------------------------------------------------------------------------------
@@ -313,6 +483,32 @@ def test_a_tail_that_stays_on_this_side_of_a_gap_does_not_mention_it(tmp_path: P
             log.take_all()
         answer = tail(log.reader(), STDOUT, 2, 1 << 20)
         assert (answer.dropped_bytes, "bgjob" in answer.text) == (0, False)
+
+
+def test_half_a_character_is_held_back_from_a_tail_too(tmp_path: Path) -> None:
+    """Whoever reads on by the cursor of a tail gets it whole."""
+    contents = {STDOUT: b"abc\xc3\xa4def\n", STDERR: b""}
+    with PipedLog(tmp_path / "log", 4096, contents=contents) as log:
+        log.print(STDOUT, 4)
+        log.take_all()
+        view = Window(0, log.writer.end)
+        lasts = (
+            tail(log.reader(), STDOUT, 5, 1000, view, is_running=True).text,
+            LABEL.sub("", interleaved_tail(log.reader(), 5, 1000, view, is_running=True).text),
+        )
+        assert lasts == ("abc", "abc")
+        assert tail(log.reader(), STDOUT, 5, 1000, view, is_running=False).text == "abc\ufffd"
+        finish(log, contents)
+        view = Window(view.end, log.writer.end)
+        assert tail(log.reader(), STDOUT, 5, 1000, view, is_running=True).text == "ädef\n"
+
+
+def test_a_tail_of_a_range_ends_with_the_range(tmp_path: Path) -> None:
+    with printed(tmp_path, b"one\ntwo\nthree\n") as reader:
+        assert tail(reader, STDOUT, 1, 1000, Window(0, 8)).text == "two\n"
+        assert (
+            LABEL.sub("", interleaved_tail(reader, 1, 1000, Window(0, 8), is_running=False).text) == "two\n"
+        )
 
 
 # -- cursors --------------------------------------------------------------------------------------------

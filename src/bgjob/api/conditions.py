@@ -99,7 +99,8 @@ class Awaited:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]
         if found:
             return min(found, key=lambda place: place[0])[1]
-        self._scanned = self._begin_of_unfinished_lines(log)
+        if self._conditions.pattern or self._conditions.stop_pattern:
+            self._scanned = self._begin_of_unfinished_lines(log)
         return self._in_silence(log)
 
     def _first(self, log: LogReader, word: ConditionWord) -> list[tuple[int, Came]]:

@@ -16,9 +16,10 @@ from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output import excerpt
 from bgjob.output.excerpt import Excerpt
-from bgjob.output.fitted import fitted
+from bgjob.output.fitted import fitted, fitted_together
 from bgjob.output.log_reader import LogReader
 from bgjob.output.tail import tail
+from bgjob.output.timeline import interleaved, interleaved_tail
 
 View = Literal["apart", "interleaved", "screen"]
 STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
@@ -30,8 +31,8 @@ NO_SHIM_S = 0.02
 BYTES_PER_TOKEN = 4
 FEW_TOKENS = 2000
 """Of each stream, where the answer is about more than output: execute, wait, interact."""
-STREAMS_OF_A_SCREEN = 2
-"""A screen stands for both streams, and may be as large as both."""
+ENVELOPE_SHARE = 32
+"""One part in so many of an answer is for the members beside its output."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Shown:
     """How much of the output an answer shows, and how."""
 
     max_bytes: int | None = None
-    """Of each stream; never more than the setting."""
+    """Of each stream, never more than the setting; None: the setting, for all of the answer."""
     raw: bool = False
     view: View | None = "apart"
     """None: the screen of a full-screen program, else apart."""
@@ -52,9 +53,29 @@ class Shown:
         """What one of several jobs may show in one answer."""
         return self if self.max_bytes is None else replace(self, max_bytes=self.max_bytes // jobs)
 
-    def budget_bytes(self, context: Context) -> int:
+    def budget(self, context: Context) -> "Budget":
         most = context.settings.max_response_bytes
-        return most if self.max_bytes is None else max(1, min(self.max_bytes, most))
+        if self.max_bytes is None:
+            return Budget(most - most // ENVELOPE_SHARE, is_shared=True)
+        return Budget(max(1, min(self.max_bytes, most)), is_shared=False)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many bytes of output an answer may have."""
+
+    size_bytes: int
+    is_shared: bool
+    """Of both streams together, as JSON; else of each."""
+
+    @property
+    def of_both_bytes(self) -> int:
+        """A screen stands for both streams, and may be as large as both."""
+        return self.size_bytes if self.is_shared else 2 * self.size_bytes
+
+    @property
+    def most_bytes(self) -> int | None:
+        return self.size_bytes if self.is_shared else None
 
 
 # -- one answer -------------------------------------------------------------------------------------
@@ -67,9 +88,9 @@ def job_output(context: Context, job_id: str, since: str | None = None, shown: S
 
 def output_of(context: Context, snapshot: Snapshot, since: str | None, shown: Shown | None) -> Output:
     shown = shown or Shown()
-    is_running, budget = isinstance(snapshot.job.state, Running), shown.budget_bytes(context)
+    is_running, budget = isinstance(snapshot.job.state, Running), shown.budget(context)
     if _is_screen(context, snapshot, shown):
-        return screen_of(context, snapshot, STREAMS_OF_A_SCREEN * budget)
+        return screen_of(context, snapshot, budget.of_both_bytes)
     return snapshot.read(lambda log: _window(log, since, is_running, shown, budget))
 
 
@@ -81,10 +102,10 @@ def tail_output(
 
 
 def tail_of(context: Context, snapshot: Snapshot, lines: int, shown: Shown, since: str | None) -> Output:
-    budget = shown.budget_bytes(context)
+    is_running, budget = isinstance(snapshot.job.state, Running), shown.budget(context)
     if _is_screen(context, snapshot, shown):
-        return screen_of(context, snapshot, STREAMS_OF_A_SCREEN * budget)
-    return snapshot.read(lambda log: _last(log, lines, shown, excerpt.window(since, log.end).start, budget))
+        return screen_of(context, snapshot, budget.of_both_bytes)
+    return snapshot.read(lambda log: _last(log, lines, since, is_running, shown, budget))
 
 
 def _is_screen(context: Context, snapshot: Snapshot, shown: Shown) -> bool:
@@ -92,25 +113,45 @@ def _is_screen(context: Context, snapshot: Snapshot, shown: Shown) -> bool:
     return shown.view == "screen" or (is_open and has_full_screen(context, snapshot))
 
 
-def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, budget: int) -> Output:
-    view = excerpt.window(since, log.end)
+def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, budget: Budget) -> Output:
+    view, cleaned = excerpt.window(since, log.end), not shown.raw
     if shown.view == "interleaved":
-        both = fitted(lambda room: excerpt.interleaved(log, view, room, is_running), budget, shown.raw)
-        return _together(both, view.end)
+        return _together(
+            lambda room: interleaved(log, view, room, is_running, cleaned), view.end, budget, shown.raw
+        )
     return _apart(
-        lambda stream, room: excerpt.whole(log, stream, view, room, is_running), view.end, budget, shown.raw
+        lambda stream, room: excerpt.whole(log, stream, view, room, is_running, cleaned),
+        view.end,
+        budget,
+        shown.raw,
     )
 
 
-def _last(log: LogReader, lines: int, shown: Shown, floor: int, budget: int) -> Output:
+def _last(
+    log: LogReader, lines: int, since: str | None, is_running: bool, shown: Shown, budget: Budget
+) -> Output:
+    view, cleaned = excerpt.window(since, log.end), not shown.raw
     if shown.view == "interleaved":
-        both = fitted(lambda room: excerpt.interleaved_tail(log, lines, room, floor), budget, shown.raw)
-        return _together(both, log.end)
-    return _apart(lambda stream, room: tail(log, stream, lines, room, floor), log.end, budget, shown.raw)
+        return _together(
+            lambda room: interleaved_tail(log, lines, room, view, is_running, cleaned),
+            view.end,
+            budget,
+            shown.raw,
+        )
+    return _apart(
+        lambda stream, room: tail(log, stream, lines, room, view, is_running, cleaned),
+        view.end,
+        budget,
+        shown.raw,
+    )
 
 
-def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: int, raw: bool) -> Output:
-    stdout, stderr = (fitted(partial(read, stream), budget, raw) for stream in (STDOUT, STDERR))
+def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: Budget, raw: bool) -> Output:
+    reads = [partial(read, stream) for stream in (STDOUT, STDERR)]
+    if budget.is_shared:
+        stdout, stderr = fitted_together(reads, budget.size_bytes, raw)
+    else:
+        stdout, stderr = (fitted(each, budget.size_bytes, raw) for each in reads)
     return Output(
         stdout.text,
         stderr.text,
@@ -122,7 +163,8 @@ def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: int, raw: b
     )
 
 
-def _together(both: Excerpt, cursor: int) -> Output:
+def _together(read: Callable[[int], Excerpt], cursor: int, budget: Budget, raw: bool) -> Output:
+    both = fitted(read, budget.size_bytes, raw, budget.most_bytes)
     return Output("", "", str(cursor), both.left_out_bytes, 0, both.dropped_bytes, 0, interleaved=both.text)
 
 

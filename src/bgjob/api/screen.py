@@ -6,6 +6,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDOUT
+from bgjob.output.fitted import weight
 from bgjob.output.log_reader import LogReader
 from bgjob.terminal import full_screen
 from bgjob.terminal.full_screen import is_full_screen
@@ -40,7 +41,7 @@ def _drawn(log: LogReader, sizes: Sizes, most_bytes: int) -> Picture:
 
     drawn = screen.end_of_log(*_end_of(log, screen.WINDOW_BYTES), sizes)
     return Picture(
-        _cut(drawn.lines, most_bytes),
+        _cut(drawn.lines, most_bytes - sum(map(weight, drawn.highlight))),
         drawn.cursor_row,
         drawn.cursor_column,
         drawn.title or None,
@@ -68,7 +69,7 @@ def _cut(lines: list[str], most_bytes: int) -> str:
 def _fitting(lines: list[str], most_bytes: int) -> int:
     """How many of the first lines have room."""
     for count, line in enumerate(lines):
-        most_bytes -= len(line.encode()) + 1
+        most_bytes -= weight(line)
         if most_bytes < 0:
             return count
     return len(lines)

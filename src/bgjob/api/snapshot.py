@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from bgjob.api.context import Context
-from bgjob.core.errors import NotSteerable, StoreUnusable
+from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Ended, Job
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
 
 Answer = TypeVar("Answer")
-READ_TRIES = 100
+READ_TRIES = 20
 
 
 class Snapshot:
@@ -35,13 +35,17 @@ class Snapshot:
         self._log = None
 
     def read(self, read: Callable[[LogReader], Answer]) -> Answer:
-        """What `read` makes of the log; called again, with the log as it is then, if a segment is gone."""
+        """What `read` makes of the log; called again, with the log as it is then, if a segment is gone.
+
+        Output that is replaced faster than it can be read is held in memory first: such a log is small.
+        """
         with self.readable():
             for _ in range(READ_TRIES):
                 with contextlib.suppress(Rotated):
                     return read(self.log)
                 self.reopen_log()
-        raise NotSteerable(self.job.id, "its output is replaced faster than it can be read")
+            self.log.hold()
+            return read(self.log)
 
     @contextlib.contextmanager
     def readable(self) -> Iterator[None]:

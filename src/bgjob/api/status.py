@@ -18,7 +18,7 @@ from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
-from bgjob.core.errors import InvalidArgument, NotSteerable, StoreUnusable
+from bgjob.core.errors import InvalidArgument, StoreUnusable
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
@@ -55,7 +55,7 @@ def _with_log(context: Context, snapshot: Snapshot, status: JobStatus) -> JobSta
         path = log_file(directory, log)
         return replace(status, log=path, log_note=log_note(directory, log, path, is_growing=is_growing))
 
-    with contextlib.suppress(StoreUnusable, NotSteerable):
+    with contextlib.suppress(StoreUnusable):
         return snapshot.read(told)
     return status
 

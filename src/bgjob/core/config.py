@@ -267,7 +267,7 @@ SETTINGS = (
         "32KB",
         size(KIB, 100 * MIB),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1KB to 100MB",
-        "how much of each stream one answer may hold",
+        "how much one answer may hold; with `max_tokens`, how much of each stream",
     ),
     Setting(
         "MCP_BG_KEEP_DAYS",

@@ -5,6 +5,7 @@ The verbs (api), the watcher and the command line import it.
     log_reader    reads a log by offsets: pieces, gaps, both streams in one order
     log_segments  the segments of a log on disk, and their bytes
     log_kept      what is kept of a deleted segment, as a segment with holes
+    log_runs      which stream wrote the bytes of a segment, and when
     log_lines     a log as whole lines, forward or backward
     line_match    which of some lines match a pattern, as printed or as shown
     merged        a log as one plain file
@@ -12,6 +13,8 @@ The verbs (api), the watcher and the command line import it.
     log_watch     matches a log against the patterns of watches, as it grows
     excerpt       what an answer shows of a log: all, or head and tail
     tail          the last lines of a stream
+    timeline      both streams in one order, with times
+    begun         what begins before a part of a stream and ends in it
     pieces        pieces of a stream: cut, joined, merged with notes
     fitted        an excerpt as an answer has it: cleaned, within its budget
     text          from bytes to text, and notes about the rest

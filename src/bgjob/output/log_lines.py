@@ -9,15 +9,12 @@ read, not a SIGBUS for the whole server. If a segment is deleted meanwhile, we r
 on behind it.
 """
 
-import sys
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from bgjob.home.log_format import HEADER
-from bgjob.output.log_kept import Parts
-from bgjob.output.log_reader import LogReader
-from bgjob.output.log_segments import Rotated, Segment, Whole
+from bgjob.output.log_reader import LogReader, Source
+from bgjob.output.log_runs import Runs
+from bgjob.output.log_segments import Rotated, Segment
 
 # Cells grow: a near match is found fast, and a slow search soon checks its deadline.
 CELL_MIN_BYTES, CELL_MAX_BYTES = 1 << 12, 1 << 18
@@ -26,40 +23,6 @@ LINE_MAX_BYTES = 1 << 18
 
 
 # -- the log, cell by cell ------------------------------------------------------------------------------
-
-
-class _Runs:
-    """Which stream wrote a segment, and when."""
-
-    def __init__(self, segment: Segment, index: bytes) -> None:
-        self.segment = segment
-        self._before: tuple[int, int] = HEADER.unpack_from(index)
-        numbers = array("Q", index[HEADER.size :])
-        if sys.byteorder == "big":
-            numbers.byteswap()
-        self._offsets, self._stamps = numbers[::2], numbers[1::2]
-
-    def within(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """(start, end, stream, time in µs), oldest first."""
-        offsets, stamps = self._offsets, self._stamps
-        end = min(end, self.segment.end)
-        for number in range(max(0, bisect_right(offsets, start) - 1), len(offsets)):
-            left = max(offsets[number], start)
-            if left >= end:
-                return
-            right = min(offsets[number + 1], end) if number + 1 < len(offsets) else end
-            if left < right:
-                yield left, right, stamps[number] & 0xFF, stamps[number] >> 8
-
-    def all(self) -> Iterator[tuple[int, int, int, int]]:
-        return self.within(self.segment.start, self.segment.end)
-
-    def printed_before(self, stream: int) -> int:
-        return self._before[stream - 1]
-
-    def printed_by_its_end(self, stream: int) -> int:
-        own = sum(right - left for left, right, whose, _ in self.all() if whose == stream)
-        return self.printed_before(stream) + own
 
 
 class Text:
@@ -93,7 +56,7 @@ class Cell:
     """Some bytes of a segment; `jump` if the cell before it does not lie beside it."""
 
     def __init__(
-        self, source: Whole | Parts, runs: _Runs, start: int, end: int, jump: tuple[_Runs, _Runs] | None
+        self, source: Source, runs: Runs, start: int, end: int, jump: tuple[Runs, Runs] | None
     ) -> None:
         self._source, self._runs, self.start, self.end, self._jump = source, runs, start, end, jump
         self._data: bytes | None = None
@@ -141,7 +104,7 @@ def _places(spans: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int]
 def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[Cell]:
     """All of the log between two offsets."""
     size = CELL_MIN_BYTES
-    last: _Runs | None = None
+    last: Runs | None = None
     for runs, source in _opened(log, log.segments(start, end), newest_first):
         left, right = max(start, runs.segment.start), min(end, runs.segment.end)
         jump = _jump(runs, last, newest_first)
@@ -155,18 +118,16 @@ def cells(log: LogReader, start: int, end: int, newest_first: bool) -> Iterator[
         last = runs
 
 
-def _opened(
-    log: LogReader, segments: list[Segment], newest_first: bool
-) -> Iterator[tuple[_Runs, Whole | Parts]]:
+def _opened(log: LogReader, segments: list[Segment], newest_first: bool) -> Iterator[tuple[Runs, Source]]:
     for segment in reversed(segments) if newest_first else segments:
         try:
-            with log.opened(segment) as (source, index):
-                yield _Runs(segment, index), source
+            with log.opened(segment) as (source, runs):
+                yield runs, source
         except Rotated:
             yield from _opened(log, log.replace_deleted(segment), newest_first)
 
 
-def _jump(runs: _Runs, last: _Runs | None, newest_first: bool) -> tuple[_Runs, _Runs] | None:
+def _jump(runs: Runs, last: Runs | None, newest_first: bool) -> tuple[Runs, Runs] | None:
     """(older, newer) if segments do not lie side by side, or the older lacks bytes at its end."""
     if last is None:
         return None
@@ -190,7 +151,7 @@ def window_of(
         spans = (
             span
             for runs, _ in _opened(log, log.segments(start, end), True)
-            for span in reversed(list(runs.within(start, end)))
+            for span in runs.within(start, end, newest_first=True)
         )
         end = next((right for _, right, _, time_us in spans if time_us < before_us), start)
     return start, end

@@ -7,18 +7,19 @@ segment that is deleted meanwhile is a gap like any other.
 import os
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from operator import le
-from struct import iter_unpack
 
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of
-from bgjob.output.log_segments import Rotated, Segment, Whole, content, opened, segments_in
+from bgjob.output.log_runs import Runs, joined
+from bgjob.output.log_segments import Held, Rotated, Segment, Whole, content, opened, segments_in
 
 PIECE_BYTES = 1 << 16
+Source = Whole | Held | Parts
 STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
 
 
@@ -57,6 +58,8 @@ class LogReader:
         self._directory = directory
         self._segments, newest = segments_in(directory)
         self._indexes: dict[Segment, bytes] = {}
+        self._runs: dict[Segment, Runs] = {}
+        self._held: dict[Segment, Source] = {}
         self._last_parts: tuple[Segment | None, list[Part]] = None, []
         self._printed = printed
         self.end = max(self._segments[-1].end if self._segments else 0, sum(printed))
@@ -75,28 +78,33 @@ class LogReader:
             if self._is_known(segment) and not self._printed_before(segment, stream):
                 return  # the stream begins here
 
-    def interleaved(self, start: int, end: int) -> Iterator[TimedPiece]:
-        """What both streams printed between two offsets, in the order of the log."""
-        for segment in self.segments(start, end):
-            with self.opened(segment) as (source, _):
-                for left, right, stream, time_us in self._runs(segment):
+    def interleaved(self, start: int, end: int, newest_first: bool = False) -> Iterator[TimedPiece]:
+        """What both streams printed between two offsets, in the order of the log, or newest first."""
+        segments = self.segments(start, end)
+        for segment in reversed(segments) if newest_first else segments:
+            with self.opened(segment) as (source, runs):
+                for left, right, stream, time_us in runs.within(start, end, newest_first):
                     if stream == NO_STREAM:
                         continue
-                    for begin, stop in _cut(max(left, start), min(right, end)):
+                    for begin, stop in _cut(left, right, newest_first):
                         yield TimedPiece(begin, source.read(begin, stop), stream, time_us)
+
+    def unparted(self, start: int, end: int) -> Iterator[Piece]:
+        """The same bytes as `interleaved`, without what tells the streams apart: in few pieces."""
+        for segment in self.segments(start, end):
+            with self.opened(segment) as (source, runs):
+                for left, right in runs.labelled(start, end):
+                    for begin, stop in _cut(left, right):
+                        yield Piece(begin, source.read(begin, stop))
 
     def kept(self, stream: int, start: int, end: int) -> int:
         """How many bytes of the stream between two offsets are still here."""
-        return sum(self._kept_in(segment, stream, start, end) for segment in self.segments(start, end))
+        return sum(self.runs(segment).size(stream, start, end) for segment in self.segments(start, end))
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where bytes of either stream are here between two offsets, from gap to gap."""
-        return _joined(
-            (max(left, start), min(right, end))
-            for segment in self.segments(start, end)
-            for left, right, stream, _ in self._runs(segment)
-            if stream != NO_STREAM
-        )
+        segments = self.segments(start, end)
+        return list(joined(span for segment in segments for span in self.runs(segment).labelled(start, end)))
 
     def gaps(self, stream: int, start: int, end: int) -> list[Gap]:
         """Where bytes of this stream are gone."""
@@ -125,40 +133,43 @@ class LogReader:
         count = self._printed_before(right, stream) - self._printed_up_to(left, stream)
         most = last - first
         if left.kept and most < right.start - begin:
-            most -= sum(self._kept_in(left, whose, first, last) for whose in (STDOUT, STDERR))
+            most -= sum(self.runs(left).size(whose, first, last) for whose in (STDOUT, STDERR))
         return Gap(begin, right.start, min(count, most))
 
     def _end_of(self, stream: int, segment: Segment) -> int:
         """Where the stream's part of a segment ends: the end of the segment, if it is whole."""
         if not segment.kept:
             return segment.end
-        spans = self._spans(segment, stream, segment.start, segment.end)
-        return spans[-1][1] if spans else segment.start
+        spans = self.runs(segment).spans(stream, segment.start, segment.end, newest_first=True)
+        return next((right for _, right in spans), segment.start)
 
     def _unlabelled(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         for segment in self.segments(start, end):
             if not segment.kept:
-                yield from self._spans(segment, NO_STREAM, start, end)
+                yield from self.runs(segment).spans(NO_STREAM, start, end)
 
     def _printed_up_to(self, segment: Segment, stream: int) -> int:
-        if not segment.end:
-            return 0
-        return self._printed_before(segment, stream) + self._kept_in(
-            segment, stream, segment.start, segment.end
-        )
+        return self.runs(segment).printed_by_its_end(stream) if segment.end else 0
 
     def segments(self, start: int, end: int) -> list[Segment]:
         """The segments that have bytes between two offsets, oldest first."""
         return [segment for segment in self._segments if segment.end > start and segment.start < end]
 
     @contextmanager
-    def opened(self, segment: Segment) -> Iterator[tuple[Whole | Parts, bytes]]:
-        """(bytes of the segment, header and runs); Rotated if it is gone."""
-        if segment.kept:
-            yield Parts(self._parts(segment)), self._index(segment)
-            return
-        with opened(self._path(segment)) as fd:
-            yield Whole(fd, segment.start), self._index(segment)
+    def opened(self, segment: Segment) -> Iterator[tuple[Source, Runs]]:
+        """(bytes of the segment, its runs); Rotated if it is gone."""
+        if segment in self._held:
+            yield self._held[segment], self.runs(segment)
+        elif segment.kept:
+            yield Parts(self._parts(segment)), self.runs(segment)
+        else:
+            with opened(self._path(segment)) as fd:
+                yield Whole(fd, segment.start), self.runs(segment)
+
+    def runs(self, segment: Segment) -> Runs:
+        if segment not in self._runs:
+            self._runs[segment] = Runs(segment, self._index(segment))
+        return self._runs[segment]
 
     def replace_deleted(self, gone: Segment) -> list[Segment]:
         """What is kept of a deleted segment, which it replaces in this reader."""
@@ -170,12 +181,19 @@ class LogReader:
         self._segments = sorted([*rest, *left], key=lambda segment: segment.start)
         return left
 
+    def hold(self) -> None:
+        """Read all of it now, newest first: it is not read again. A segment that is gone by then is a gap."""
+        for segment in self._segments[::-1]:
+            try:
+                with self.opened(segment) as (source, _):
+                    data = b"" if segment.kept else source.read(segment.start, segment.end)
+                    self._held[segment] = source if segment.kept else Held(data, segment.start)
+            except Rotated:
+                self._segments.remove(segment)
+
     def _is_known(self, segment: Segment) -> bool:
         """False for kept files without a readable piece."""
         return not segment.kept or len(self._index(segment)) > HEADER.size
-
-    def _kept_in(self, segment: Segment, stream: int, start: int, end: int) -> int:
-        return sum(right - left for left, right in self._spans(segment, stream, start, end))
 
     def _printed_before(self, segment: Segment, stream: int) -> int:
         """Bytes of the stream before this segment, whether they are still here or not."""
@@ -187,31 +205,13 @@ class LogReader:
     def _pieces(
         self, segment: Segment, stream: int, start: int, end: int, newest_first: bool = False
     ) -> Iterator[Piece]:
-        spans = self._spans(segment, stream, start, end)
-        if not spans:
+        spans = self.runs(segment).spans(stream, start, end, newest_first)
+        if (first := next(spans, None)) is None:
             return
         with self.opened(segment) as (source, _):
-            for left, right in reversed(spans) if newest_first else spans:
+            for left, right in chain([first], spans):
                 for begin, stop in _cut(left, right, newest_first):
                     yield Piece(begin, source.read(begin, stop))
-
-    def _spans(self, segment: Segment, stream: int, start: int, end: int) -> list[tuple[int, int]]:
-        """Where in the segment the stream's bytes lie, cut to start and end; neighbours are joined."""
-        runs = self._runs(segment)
-        return _joined(
-            (max(left, start), min(right, end)) for left, right, whose, _ in runs if whose == stream
-        )
-
-    def _runs(self, segment: Segment) -> Iterator[tuple[int, int, int, int]]:
-        """(start, end, stream, µs since the epoch) of each run, up to the end when we looked."""
-        left, label = segment.start, 0
-        for offset, stamp in iter_unpack(RUN.format, self._index(segment)[HEADER.size :]):
-            offset = min(offset, segment.end)
-            if offset > left:
-                yield left, offset, _stream(label), label >> 8
-            left, label = offset, stamp
-        if segment.end > left:
-            yield left, segment.end, _stream(label), label >> 8
 
     def _index(self, segment: Segment) -> bytes:
         """Header and runs of a segment, without a torn last run."""
@@ -258,23 +258,8 @@ def _is_index(data: bytes, segment: Segment) -> bool:
     return bool(data) and all(map(le, chain([segment.start], offsets), offsets))
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans that are not empty; neighbours are joined."""
-    found: list[tuple[int, int]] = []
-    for left, right in spans:
-        if left < right:
-            beside = bool(found) and found[-1][1] == left
-            found.append((found.pop()[0] if beside else left, right))
-    return found
-
-
 def _is_outside(segment: Segment, start: int, end: int) -> bool:
     return segment.end <= start or segment.start >= end
-
-
-def _stream(label: int) -> int:
-    stream = label & 0xFF
-    return stream if stream in (STDOUT, STDERR) else NO_STREAM
 
 
 def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:

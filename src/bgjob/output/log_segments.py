@@ -41,6 +41,16 @@ class Whole:
         return os.pread(self._fd, end - start, start - self._start)
 
 
+class Held:
+    """The same, read once and for all."""
+
+    def __init__(self, data: bytes, start: int) -> None:
+        self._data, self._start = data, start
+
+    def read(self, start: int, end: int) -> bytes:
+        return self._data[start - self._start : end - self._start]
+
+
 class Rotated(Exception):
     """A segment was deleted while it was read: open the log again."""
 

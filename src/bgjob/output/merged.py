@@ -81,7 +81,7 @@ def _write(path: str, log: LogReader, mtime_ns: int) -> None:
 def _parts(log: LogReader) -> Iterator[bytes]:
     """All that is kept, in the order of the log, with a line wherever bytes were dropped."""
     at, last = 0, b"\n"
-    for piece in log.interleaved(0, log.end):
+    for piece in log.unparted(0, log.end):
         if piece.start > at:
             yield _gap(piece.start - at, last)
         yield piece.data
