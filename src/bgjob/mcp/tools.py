@@ -24,7 +24,7 @@ ENDS = ToolAnnotations(
 
 JobId = Annotated[str, Field(description="Id, its first characters (4 or more), or name")]
 Since = Annotated[str | None, Field(description="Cursor of an earlier answer: only what is new")]
-MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; default 8000")]
+MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; unset: 8000 in all")]
 FewTokens = Annotated[int, Field(ge=50, description="Per stream")]
 Pattern = Annotated[str | None, Field(description="RE2, e.g. 'ready in|listening'")]
 StopPattern = Annotated[str | None, Field(description="Ends the wait, not the job, e.g. '^error'")]
