@@ -24,7 +24,7 @@ ENDS = ToolAnnotations(
 
 JobId = Annotated[str, Field(description="Id, its first characters (4 or more), or name")]
 Since = Annotated[str | None, Field(description="Cursor of an earlier answer: only what is new")]
-MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; unset: 8000 in all")]
+MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; else 8000 in all")]
 FewTokens = Annotated[int, Field(ge=50, description="Per stream")]
 Pattern = Annotated[str | None, Field(description="RE2, e.g. 'ready in|listening'")]
 StopPattern = Annotated[str | None, Field(description="Ends the wait, not the job, e.g. '^error'")]
@@ -218,7 +218,7 @@ def tail_job_output(
     raw: Raw = False,
 ) -> Read:
     """Read the last lines of a job's stdout and stderr (or its screen, if full-screen): progress, the error at the
-    end. Cheap on any log, while the job runs or after; an unfinished line counts, a huge one is cut. Never
+    end. Cheap on any log, at any time; an unfinished line counts, a huge one is cut. Never
     waits: do not poll, use wait_for_job instead; get_job_output for all, or with this cursor for what comes
     next. Error: 'Job <id> not found'."""
     return Read.of(jobs.read_tail(job_id, lines, Shown.within(max_tokens, raw, view), since), job_id)
