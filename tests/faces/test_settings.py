@@ -221,7 +221,7 @@ class TestTheWorkplace:
         with pytest.raises(ToolError, match=r"^Invalid command: .*MCP_BG_WORKING_DIR"):
             server.execute("pwd", cwd="..")
 
-    @pytest.mark.parametrize(("size_bytes", "whole"), [(1024, True), (1025, False)])
+    @pytest.mark.parametrize(("size_bytes", "whole"), [(980, True), (1025, False)])
     def test_an_answer_holds_what_the_setting_says_and_no_more(
         self, server: Server, ended: Ended, size_bytes: int, whole: bool
     ) -> None:
