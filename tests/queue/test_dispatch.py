@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, open_jobs
-from bgjob.core.job import Exited, Lost, NeverStarted, Queued, Running
+from bgjob.api import Jobs, kill, open_jobs
+from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running
 from bgjob.home import queue_dir
 from bgjob.link import sweep
 from bgjob.system import cgroup
@@ -180,6 +180,26 @@ def test_a_slot_whose_shim_and_guard_were_killed_is_used_again(one: Jobs, gate: 
     assert isinstance(ends(one, job_id)[0], Exited)
     assert isinstance(state(one, occupied), Lost)
     sweep.kill(occupied)
+
+
+def test_a_job_that_is_started_while_it_is_killed_was_killed(
+    one: Jobs, new_gate: Callable[[str], Gate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kill has looked for it in the queue and for its shim: too late for the one, too early for the other."""
+    ask = kill._ask_to_kill
+    monkeypatch.setattr(kill, "cancel", lambda *_: None)
+    for number in range(5):
+        occupy(one, gate := new_gate(str(number)))
+        job_id = one.execute("sleep 1000", queue=True).id
+
+        def ask_too_early(*_: object, gate: Gate = gate, job_id: str = job_id) -> None:
+            monkeypatch.setattr(kill, "_ask_to_kill", ask)
+            gate.open()
+            wait_until(lambda: one.store.has_shim(job_id), "it is started")
+
+        monkeypatch.setattr(kill, "_ask_to_kill", ask_too_early)
+        assert one.kill(job_id, grace_s=0).status == "killed"
+        assert isinstance(state(one, job_id), Killed)
 
 
 @linux_only

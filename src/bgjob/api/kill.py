@@ -20,6 +20,7 @@ from bgjob.link.supervisors import Supervisors
 CONNECT_PATIENCE_S = 3.0
 LATE_S = 5.0  # after the grace: then the shim does not come to kill the job
 SHIMS_GRACE_S = 5.0  # what a shim gives its job when it is asked by a signal
+NOTICE_S = 0.5
 KILL_PATIENCE_S = 15.0
 
 
@@ -55,9 +56,9 @@ def _running_names(context: Context) -> str | None:
 
 def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
     was_running = isinstance(context.store.load(job_id).state, Running)
-    deadline = time.monotonic() + SHIM_PATIENCE_S
-    while (done := _try_kill(context, job_id, number, grace_s, was_running)) is None:
-        if time.monotonic() > deadline:
+    began = time.monotonic()
+    while (done := _try_kill(context, job_id, number, grace_s, was_running, began)) is None:
+        if time.monotonic() > began + SHIM_PATIENCE_S:
             raise NotSteerable(
                 job_id, "the dispatcher took it from the queue, and neither starts it nor puts it back"
             )
@@ -65,10 +66,13 @@ def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
     return done
 
 
-def _try_kill(context: Context, job_id: str, number: int, grace_s: float, was_running: bool) -> Kill | None:
-    """None: the job is not over and has no shim; perhaps it is just being taken from the queue."""
+def _try_kill(
+    context: Context, job_id: str, number: int, grace_s: float, was_running: bool, began: float
+) -> Kill | None:
+    """None: the job is not over and has no shim that can be asked, but may have one soon."""
     if cancelled := cancel(context, job_id):
         return Kill("killed", 0, cancelled)
+    had_shim = context.store.has_shim(job_id)
     answer = _ask_to_kill(context, job_id, number, grace_s)
     job = settled(context, job_id)
     has_shim = context.store.has_shim(job_id)
@@ -78,6 +82,9 @@ def _try_kill(context: Context, job_id: str, number: int, grace_s: float, was_ru
     if has_shim or isinstance(job.state, Running | Lost):
         with supervisors_of(context, job_id) as supervisors:
             if supervisors.were_found:
+                # it is just being started, or its guard takes over: who is asked knows that it kills the job
+                if not had_shim and time.monotonic() < began + CONNECT_PATIENCE_S:
+                    return None
                 count = _kill_by_signals(context, job_id, supervisors, grace_s)
                 is_ours = was_running or isinstance(job.state, Lost)
                 return _done(is_ours, count, settled(context, job_id))
@@ -136,7 +143,9 @@ def _kill_by_signals(context: Context, job_id: str, supervisors: Supervisors, gr
     """
     count = len(supervisors.job_processes())
     supervisors.terminate()
-    if not supervisors.are_gone(grace_s if grace_s < SHIMS_GRACE_S else SHIMS_GRACE_S + LATE_S):
+    # whatever the grace: the shim must know that the job is killed before it sees it die
+    patience_s = max(grace_s, NOTICE_S) if grace_s < SHIMS_GRACE_S else SHIMS_GRACE_S + LATE_S
+    if not supervisors.are_gone(patience_s):
         supervisors.kill_job()
         if not supervisors.are_gone(KILL_PATIENCE_S):
             raise _stuck(context, job_id)
