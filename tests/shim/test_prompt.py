@@ -33,6 +33,7 @@ tty.setcbreak(0)
 sys.stdout.write("\\x1b[5;3Hred\\n\\x1b[6;3Hgreen\\n"); sys.stdout.flush()
 select.select([0], [], [], 1e6)
 """
+TIMED_MENU = MENU.replace("[], [])", "[], [], 1e6)")
 CONNECTED = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0))"
 LISTENS = f"{CONNECTED}; s.listen()"
 WATCH = "import select; print('ready', flush=True); select.select([0], [], [])"
@@ -119,7 +120,7 @@ def test_so_do_editors_pagers_and_repls_on_a_terminal(jobs: Jobs, command: str) 
     wait_until(lambda: sits(jobs, job_id, is_quiet=True) is True)
 
 
-@pytest.mark.parametrize(("code", "last"), [(MENU, "react"), (TIMED_SCREEN, "green")])
+@pytest.mark.parametrize(("code", "last"), [(MENU, "react"), (TIMED_MENU, "react"), (TIMED_SCREEN, "green")])
 def test_so_does_a_menu_whose_last_line_is_finished(jobs: Jobs, tmp_path: Path, code: str, last: str) -> None:
     script = tmp_path / "menu.py"
     script.write_text(code)

@@ -10,14 +10,14 @@ too, and goes on without. The first line of this table that fits decides, once t
     any             any            watches, and something of it is at work: a test runner  no
     unfinished      any            any                                                     yes: read -p
     finished        in raw mode    has no connection, and does not wake by itself: a menu  yes
-    finished        in raw mode    the same, wakes by itself, has placed its cursor: vim   yes
+    finished        in raw mode    the same, wakes by itself, but draws: vim, a menu       yes
     finished        any            is blocked in read, and nothing else of the job runs    yes: cat, read
     finished        any            any other: vite, nodemon, ssh host command              no
 
-The last line is unfinished if that of one of its streams is; a mark is one of `> : ? $ #`. At work is another
-thread that runs, or a child that neither waits for input of its own, nor is stopped, nor in the background of
-a shell. Nothing else runs: it has one thread, all other processes of the job are above it, none listens on a
-port. The shim imports this module.
+The last line is unfinished if that of one of its streams is; a mark is one of `> : ? $ #`. A program draws if
+it has placed its cursor, or has hidden it. At work is another thread that runs, or a child that neither waits
+for input of its own, nor is stopped, nor in the background of a shell. Nothing else runs: it has one thread,
+all other processes of the job are above it, none listens on a port. The shim imports this module.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ TCP_LISTEN = b"0A"
 MARKS = (b">", b":", b"?", b"$", b"#")
 # The cursor put anywhere but to the top left: a program that clears the screen goes there too.
 PLACED = rb"\x1b\[(?![01]?;?[01]?H)[0-9;]+H"
+HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
 
 
 def sits_at_prompt(wait: Wait, tree: Sequence[int], ends: Sequence[bytes], terminal: int | None) -> bool:
@@ -139,7 +140,12 @@ def has_connection(pid: int) -> bool:
 def _waits_for_keys_alone(wait: Wait, ends: Sequence[bytes]) -> bool:
     if has_connection(wait.pid or 0) or _watches_at_work(wait):
         return False
-    return not wait.is_timed or any(re.search(PLACED, printed) for printed in ends)
+    return not wait.is_timed or any(map(_draws, ends))
+
+
+def _draws(printed: bytes) -> bool:
+    """Whether it shows more than lines: it has placed its cursor, or has hidden it and points itself."""
+    return bool(re.search(PLACED, printed)) or printed.rfind(HIDDEN) > printed.rfind(SHOWN)
 
 
 def is_raw(terminal: int) -> bool:
