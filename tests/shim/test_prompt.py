@@ -1,5 +1,6 @@
 """Whether a job sits at a prompt: real programs as jobs, on pipes and terminals. The rule is in system/prompt.py."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -303,3 +304,14 @@ def test_a_server_that_listens_for_keys_makes_no_input_event(jobs: Jobs) -> None
     asking = start(jobs, "printf '? '; read x", pty=False)
     found = jobs.events("0.0", job_ids=[listener, asking], kinds=["input"], timeout_s=30).events
     assert [event.job_id for event in found] == [asking]
+
+
+def test_what_reads_another_file_as_its_stdin_does_not(jobs: Jobs, tmp_path: Path) -> None:
+    """A shell has that file at descriptor 0 while it reads a line of it."""
+    os.mkfifo(tmp_path / "orders")
+    command = f"exec 3<>{tmp_path}/orders; echo ready; read line <&3; printf 'Name: '; read name"
+    job_id = start(jobs, command, pty=True)
+    (waited,) = jobs.wait_for([job_id], silence_s=1, timeout_s=30)
+    assert (waited.came and waited.came.condition, sits(jobs, job_id)) == ("silence", False)
+    (tmp_path / "orders").write_text("go\n")
+    wait_until(lambda: sits(jobs, job_id) is True)

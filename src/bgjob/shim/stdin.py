@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import time
 
 from bgjob.shim.child import end_of_file, resize
@@ -12,7 +13,7 @@ from bgjob.shim.pump import readable_bytes
 from bgjob.system import processes
 from bgjob.system.nested_tty import innermost_wait
 from bgjob.system.prompt import is_raw
-from bgjob.system.stdin_wait import Wait, input_at, input_of
+from bgjob.system.stdin_wait import Input, Wait, input_at, input_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # opens the other end of a pseudo-terminal, whatever its name is here
 TIOCGPTPEER = 0x5441
+# the number of a pseudo-terminal
+TIOCGPTN = 0x80045430
 
 
 class StdinWrite:
@@ -100,8 +103,14 @@ class Stdin:
 
     def wait(self) -> Wait:
         """Whether a process of the job waits for what is typed."""
-        source = input_of(self.job_pid()) if self._is_terminal or not self.is_open else input_at(self.fd)
-        return innermost_wait(processes.descendants(os.getpid()), source)
+        return innermost_wait(processes.descendants(os.getpid()), self._source())
+
+    def _source(self) -> Input | None:
+        """Not what the job's main process reads just now: `read line <&3` reads something else as its stdin."""
+        if self.is_open and not self._is_terminal:
+            return input_at(self.fd)
+        behind = _input_behind(self.fd) if self.is_open else None
+        return behind or input_of(self.job_pid())
 
     def before_input(self) -> None:
         """Something is about to be typed: remember how the job waits for it.
@@ -261,3 +270,12 @@ def unread_by_slave(terminal: int) -> int:
         return readable_bytes(slave)
     finally:
         os.close(slave)
+
+
+def _input_behind(terminal: int) -> Input | None:
+    """The job's end of a terminal of which we hold the other one; None if the kernel does not tell."""
+    try:
+        number = int.from_bytes(fcntl.ioctl(terminal, TIOCGPTN, bytes(4)), sys.byteorder)
+        return Input(os.stat(f"/dev/pts/{number}"))
+    except OSError:
+        return None
