@@ -61,6 +61,7 @@ def test_less_than_four_characters_or_an_unknown_name_are_no_job(server: Server)
     [
         lambda job_id: {"job_id": job_id},
         lambda job_id: {"job_ids": job_id},
+        lambda job_id: {"job_id": [job_id]},
         lambda job_id: {"job_ids": json.dumps([job_id])},
         lambda job_id: {"job_ids": [job_id], "since": json.dumps({job_id: "0"})},
     ],

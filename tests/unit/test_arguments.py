@@ -43,6 +43,8 @@ def test_json_text_is_what_it_says_where_that_is_accepted(value: Any, schema: An
     ("given", "properties", "expected"),
     [
         ({"job_id": "a"}, {"job_ids"}, {"job_ids": "a"}),
+        ({"job_id": ["a"]}, {"job_id"}, {"job_id": "a"}),
+        ({"job_id": ["a", "b"]}, {"job_id"}, {"job_id": ["a", "b"]}),
         ({"job_ids": ["a"]}, {"job_id"}, {"job_id": "a"}),
         ({"job_ids": "a"}, {"job_id"}, {"job_id": "a"}),
         ({"job_ids": ["a", "b"]}, {"job_id"}, {"job_ids": ["a", "b"]}),

@@ -17,6 +17,7 @@ from bgjob.core.job import Job, Lost, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
+from bgjob.output import excerpt
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
 from bgjob.output.text import plain_line
@@ -63,14 +64,14 @@ class Conditions:
 class Awaited:
     """One job that a wait is for: a snapshot of it, and what has come true."""
 
-    def __init__(self, context: Context, job_id: str, since: int | None, conditions: Conditions) -> None:
+    def __init__(self, context: Context, job_id: str, since: str | None, conditions: Conditions) -> None:
+        """InvalidArgument: `since` is no cursor."""
         self._context, self._conditions = context, conditions
         self.snapshot = Snapshot(context, job_id)
-        if since and since > self.snapshot.read(lambda log: log.end):
-            since = None  # of another job, which had the same name before
-        self._scanned = self._told_up_to = since or 0
+        start = 0 if since is None else self.snapshot.read(lambda log: excerpt.window(since, log.end).start)
+        self._scanned = self._told_up_to = start
         # if an answer has told of the prompt at this cursor: the caller waits all the same
-        self._knows_prompt = since is not None and context.prompts_told.has(job_id, since)
+        self._knows_prompt = since is not None and context.prompts_told.has(job_id, start)
         self._is_armed = False
         self._log_end_told = 0  # by the shim, when it last spoke
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf

@@ -23,7 +23,7 @@ from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, stat
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.output.merged import log_file, log_note
-from bgjob.store.index import PLACE
+from bgjob.store.index import is_place
 from bgjob.system import processes
 
 PAGE = 20
@@ -176,7 +176,7 @@ def _found(
     context: Context, status: StatusWord | None, limit: int, cursor: str | None
 ) -> tuple[list[tuple[str, Job]], str | None]:
     """The jobs with their places in the order, and the cursor of the next page if there is one."""
-    if cursor is not None and not PLACE.fullmatch(cursor):
+    if cursor is not None and not is_place(cursor):
         raise InvalidArgument(
             f"={cursor[:60]!r} is not a cursor of a list.",
             "Pass next_cursor exactly as list_jobs gave it, or none for the newest jobs.",

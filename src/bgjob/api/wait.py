@@ -16,7 +16,6 @@ from bgjob.api.status import status_of
 from bgjob.core.errors import InvalidArgument, StdinIsNull
 from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern, compile_pattern
-from bgjob.output import excerpt
 
 Mode = Literal["any", "all"]
 Tell = Callable[[float, str], None]
@@ -119,18 +118,13 @@ def wait_for_conditions(
     if not 0 < len(job_ids) <= MOST_JOBS:
         raise InvalidArgument(f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}.")
     cursors, most_s = dict(since or {}), context.settings.max_wait_s
-    jobs = [_awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
+    jobs = [Awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
     _check_can_be_asked(jobs, conditions)
     with Wait(jobs, conditions, mode) as wait:
         was_up = wait.run(min(timeout_s, most_s), cancellation, tell)
     cut_to_s = most_s if was_up and timeout_s > most_s else None
     shown = shown and shown.shared_by(len(jobs))
     return [_waited(context, each, cursors.get(each.job.id), shown, cut_to_s) for each in jobs]
-
-
-def _awaited(context: Context, job_id: str, since: str | None, conditions: Conditions) -> Awaited:
-    start = None if since is None else excerpt.window(since, 1 << 62).start
-    return Awaited(context, job_id, start, conditions)
 
 
 def _check_can_be_asked(jobs: Sequence[Awaited], conditions: Conditions) -> None:

@@ -1,9 +1,9 @@
 """Tools, declared: a signature, a sentence for the model, and one call.
 
     @TOOLS.tool(READS)
-    def tail_job_output(jobs: Jobs, job_id: JobId, lines: Lines = 50) -> Printed:
+    def tail_job_output(jobs: Jobs, job_id: JobId, lines: Lines = 50) -> Read:
         '''The last lines a job printed.'''
-        return Printed.of(jobs.tail(job_id, lines))
+        return Read.of(jobs.read_tail(job_id, lines), job_id)
 
 The first parameter is the api, the others are the arguments of the tool. All that the client sees is derived
 from this: compact schemas, answers as structured content and as the same JSON in text, errors in words that a

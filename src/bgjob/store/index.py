@@ -21,7 +21,7 @@ from bgjob.home.layout import INDEX, JOBS, names_in
 from bgjob.home.mtimes import stamp
 
 PLACE_DIGITS = 16
-PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
+_PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
 # The year 2255: a later place was not given by a clock.
 FARTHEST_PLACE_US = 9 * 10**15
 # The maker of an unfinished entry that is older is gone.
@@ -89,12 +89,17 @@ class Index:
                 self.leave(entries[job_id])
 
 
+def is_place(text: str) -> bool:
+    """Whether it may be a place that a page of jobs ended with."""
+    return _PLACE.fullmatch(text) is not None
+
+
 def newest_first(entries: Iterable[str], before: str | None = None) -> Iterator[tuple[str, str]]:
     """(place in the order, job id), of places before `before`."""
     # A job has two places if the index was mended while the job was entered.
     seen: set[str] = set()
     for entry in sorted(entries, reverse=True):
-        if (place := PLACE.fullmatch(entry)) and place[1] not in seen:
+        if (place := _PLACE.fullmatch(entry)) and place[1] not in seen:
             seen.add(place[1])
             if before is None or entry < before:
                 yield entry, place[1]
