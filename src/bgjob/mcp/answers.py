@@ -16,7 +16,7 @@ ERROR_END_CHARACTERS = 1000
 
 @dataclass_transform(kw_only_default=True)
 class Answer:
-    """The base of all answers. The annotations of a class are its fields; one that is not given is None.
+    """The base of all answers. The annotations of a class are its fields.
 
     A dataclass to the type checker, and made in no time: dataclasses would take a fifth of a server's start.
     """
@@ -27,7 +27,7 @@ class Answer:
     """Other fields that may be long. Both come after the short ones: clients cut the end of an answer."""
 
     def __init__(self, **fields: Any) -> None:
-        self._fields = fields
+        vars(self).update(fields)
 
     @classmethod
     @cache
@@ -42,7 +42,7 @@ class Answer:
         return {
             name: value if name in self.OUTPUT else plain(value)
             for name in self._order()
-            if (value := self._fields.get(name)) is not None
+            if (value := vars(self).get(name)) is not None
         }
 
 
