@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.lab import BenchError, Lab, Server, execute, run, take_turns, wait_until
-from bench.report import Result, Row
+from bench.report import Result, Row, ratio_at_least
 
 SLOTS = 8
+IN_MEMORY = ("tmpfs", "ramfs")
 LEVELS = ["ERROR", *["INFO"] * 9]
 BLOCK = "".join(
     f"2026-01-01T12:00:0{number} {level} worker-{number} handled request 12345{number} in 4{number} ms\\n"
@@ -27,13 +28,22 @@ SEARCHES = [
 
 
 def queue(lab: Lab) -> Result:
-    """1,000 `true` through 8 slots until the last exit code is there, against task-spooler"""
+    """1,000 `true` through 8 slots until the last exit code is there, on a disk, against task-spooler"""
+    if (file_system := _file_system(lab.root)) in IN_MEMORY:
+        raise BenchError(f"{lab.root} is in memory ({file_system}): let TMPDIR name a directory on a disk")
     if not shutil.which("tsp"):
         return Result(notes=["queue: not measured, `tsp` is not installed (Debian: task-spooler)."])
     jobs = lab.rounds(1000, 50)
     turns = [partial(_through_tsp_s, lab, jobs), partial(_through_queue_s, lab, jobs)]
     its, ours = take_turns(turns, lab.rounds(3, 1), lambda once: jobs / once(), warm_up=0)
-    return Result([Row(f"{jobs} `true` through {SLOTS} slots", "jobs/s", ours, its, "task-spooler")])
+    title = f"{jobs} `true` through {SLOTS} slots, on {file_system}"
+    return Result([Row(title, "jobs/s", ours, its, "task-spooler", ratio_at_least(0.5))])
+
+
+def _file_system(path: Path) -> str:
+    """As the kernel calls its type, such as ext4 or tmpfs."""
+    said = subprocess.check_output(["findmnt", "--noheadings", "--output", "FSTYPE", "--target", path])
+    return said.decode().strip()
 
 
 def _through_queue_s(lab: Lab, jobs: int) -> float:

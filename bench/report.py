@@ -143,6 +143,16 @@ def exit_status(result: Result) -> int:
     return NOT_JUDGED if None in verdicts else REACHED
 
 
+def unreached(result: Result) -> list[str]:
+    """A line for each goal that is missed or cannot be judged."""
+    words = {False: "missed", None: "too few samples to judge"}
+    return [
+        f"{words[row.reached]}: {row.title}, goal {row.goal.text}"
+        for row in result.rows
+        if row.goal and not row.reached
+    ]
+
+
 def markdown(result: Result, facts: Sequence[str]) -> str:
     failed = [f"**failed**: {failure}" for failure in result.failures]
     tables = [*_table(TASK_HEADER, result.tasks), *_table(HEADER, result.rows)]
