@@ -29,12 +29,12 @@ RUN: list[Measure] = [
         tools.list_jobs,
     ),
     *(tools.interact_with_job, tools.kill_job),
-    *(limits.wait, limits.screen, limits.output, limits.memory),
+    *(limits.wait, limits.screen, limits.output, limits.idle),
     *(peers.queue, peers.search),
 ]
 LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
-    *(checkouts.start, checkouts.idle),
+    *(checkouts.start, limits.idle),
 ]
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),

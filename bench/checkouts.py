@@ -1,4 +1,4 @@
-"""Ours against another checkout (--against PATH) or commit (--earlier): start-up and memory, in turns."""
+"""Ours against another checkout (--against PATH) or commit (--earlier): start-up, in turns."""
 
 import os
 import shutil
@@ -12,7 +12,6 @@ from pathlib import Path
 from bench import environments, processes
 from bench.environments import PROJECT
 from bench.lab import Lab, Side, column, take_turns
-from bench.limits import IDLE_JOBS, memory_beside_jobs
 from bench.report import Result, Row, ratio_at_most
 from bench.tools import execute_ms, start_once
 
@@ -81,12 +80,3 @@ def _command_ms(command: list[str], environment: dict[str, str]) -> tuple[float,
     processes.settle()
     processes.reap()
     return (processes.cpu_of_ended_s() - cpu_before_s) * 1000, wall_s * 1000
-
-
-def idle(lab: Lab) -> Result:
-    """PSS per idle job at 100 jobs"""
-    jobs = lab.rounds(IDLE_JOBS, 5)
-    samples = take_turns(
-        lab.sides, lab.rounds(5, 1), lambda side: memory_beside_jobs(lab, side, jobs), warm_up=1
-    )
-    return Result([lab.row(f"PSS per idle job at {jobs}", column(0, samples), unit="MB")])

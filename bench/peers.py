@@ -29,10 +29,10 @@ SEARCHES = [
 
 def queue(lab: Lab) -> Result:
     """1,000 `true` through 8 slots until the last exit code is there, on a disk, against task-spooler"""
-    if (file_system := _file_system(lab.root)) in IN_MEMORY:
-        raise BenchError(f"{lab.root} is in memory ({file_system}): let TMPDIR name a directory on a disk")
     if not shutil.which("tsp"):
         return Result(notes=["queue: not measured, `tsp` is not installed (Debian: task-spooler)."])
+    if (file_system := _file_system(lab.root)) in IN_MEMORY:
+        raise BenchError(f"{lab.root} is in memory ({file_system}): let TMPDIR name a directory on a disk")
     jobs = lab.rounds(1000, 50)
     turns = [partial(_through_tsp_s, lab, jobs), partial(_through_queue_s, lab, jobs)]
     its, ours = take_turns(turns, lab.rounds(3, 1), lambda once: jobs / once(), warm_up=0)
