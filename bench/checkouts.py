@@ -39,7 +39,7 @@ def uncompiled(lab: Lab) -> Result:
     earlier = environments.earlier(lab.earlier, lab.ours.argv[0])
     sides = [_without_pyc(lab, side) for side in (earlier, lab.ours)]
     its, ours = column(0, take_turns(sides, lab.rounds(10, 2), partial(_start_uncompiled, lab), warm_up=1))
-    row = Row("cold start without .pyc, CPU", "ms", ours, its, lab.earlier, ratio_at_most(0.5))
+    row = Row("cold start without .pyc, CPU", "ms", ours, its, earlier.name, ratio_at_most(0.5))
     return Result([row], ["without .pyc: of bgjob and its packages; the standard library's are there."])
 
 

@@ -53,6 +53,7 @@ def _ours(python: str, reinstall: bool) -> Side:
 
 def earlier(commit: str, python: str) -> Side:
     """bgjob of a commit, with the packages that were locked there."""
+    commit = _run(["git", "-C", PROJECT, "rev-parse", "--short", commit]).strip()
     with TemporaryDirectory(prefix="bgjob-source-") as source:
         _run(["git", "-C", PROJECT, "archive", "-o", f"{source}/source.tar", commit])
         shutil.unpack_archive(f"{source}/source.tar", source, filter="data")
