@@ -52,7 +52,7 @@ class Row:
     def ratio_text(self) -> str:
         if not self.ours or not self.baseline or not statistics.median(self.baseline):
             return "—"
-        return f"{self.ratio:.{2 if self.ratio >= 0.1 else 3}f}"
+        return f"{self.ratio:.{2 if self.ratio >= 0.2 else 3}f}"
 
 
 @dataclass(frozen=True)
