@@ -1,9 +1,10 @@
-"""What is published: the wheel, and the entry of the MCP registry."""
+"""What is published: the wheel, the entry of the MCP registry, and what the MCP bundle holds."""
 
 import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from email.message import EmailMessage
@@ -16,7 +17,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from bgjob import __version__
-from bgjob.core.config import SETTINGS
+from bgjob.core.config import SETTINGS, settings_from
 from tests.contracts.golden import ROOT
 
 README = ROOT / "README.md"
@@ -83,3 +84,42 @@ class TestTheRegistryEntry:
         defaults = {row.variable: row.default for row in SETTINGS}
         for variable in entry["packages"][0]["environmentVariables"]:
             assert variable["default"] == defaults[variable["name"]]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not packed: that takes npm (tests/clients)."""
+    directory = tmp_path_factory.mktemp("bundle")
+    script = ROOT / "scripts" / "bundle.py"
+    subprocess.run([sys.executable, script, directory], check=True, capture_output=True)
+    return directory
+
+
+class TestTheBundle:
+    def test_it_installs_the_wheel_beside_it_in_the_versions_that_are_tested(self, bundle: Path) -> None:
+        project = tomllib.loads((bundle / "pyproject.toml").read_text())
+        assert (bundle / project["tool"]["uv"]["sources"]["bgjob"]["path"]).exists()
+        locked = (ROOT / "requirements" / "runtime.txt").read_text()
+        constraints = project["tool"]["uv"]["constraint-dependencies"]
+        assert len(constraints) == len(re.findall(r"(?m)^\S+==", locked)) > 0
+
+    def test_its_modules_are_compiled_when_they_are_installed(self, bundle: Path) -> None:
+        assert tomllib.loads((bundle / "pyproject.toml").read_text())["tool"]["uv"]["compile-bytecode"]
+
+    def test_what_it_asks_the_user_has_defaults_that_a_server_accepts(self, bundle: Path) -> None:
+        manifest = json.loads((bundle / "manifest.json").read_text())
+        defaults = {
+            f"${{user_config.{key}}}": each["default"] for key, each in manifest["user_config"].items()
+        }
+        variables = manifest["server"]["mcp_config"]["env"]
+        assert set(variables.values()) == set(defaults)
+        environ = {name: str(defaults[value]) for name, value in variables.items()}
+        assert settings_from(environ | {"MCP_BG_WORKING_DIR": "."}) == settings_from({})
+
+    def test_it_lists_the_tools(self, bundle: Path) -> None:
+        manifest = json.loads((bundle / "manifest.json").read_text())
+        schemas = {path.stem for path in (ROOT / "tests" / "contracts" / "schemas").glob("*.json")}
+        assert {tool["name"] for tool in manifest["tools"]} == schemas
+
+    def test_its_version_is_ours(self, bundle: Path) -> None:
+        assert json.loads((bundle / "manifest.json").read_text())["version"] == __version__
