@@ -164,6 +164,14 @@ class TestWithoutTheClient:
         assert failed.returncode == 1
         assert "opencode.json has no bgjob" in failed.stderr
 
+    def test_a_client_that_adds_something_else_is_found_out(self, user: User) -> None:
+        """Gemini CLI 0.61 cuts the value of a variable at its second `=`."""
+        user.has_recording("gemini")
+        failed = user.client("add", "gemini", "--env", "A=b c=d")
+        assert failed.returncode == 1
+        assert "gemini added bgjob, but it has other variables" in failed.stderr
+        assert '"A": "b c=d"' in failed.stdout
+
     def test_cursor_has_no_command_and_is_told_by_hand(self, user: User) -> None:
         printed = user.client("add", "cursor", "--name", "jobs")
         assert printed.returncode == 0

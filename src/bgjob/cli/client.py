@@ -76,7 +76,7 @@ def _add(client: Client, server: Server, environ: Mapping[str, str], *, only_pri
         return 0
     if problem := _run(client, server, environ):
         _say_what_to_do(client, server, environ)
-        streams.complain(f"{problem} Nothing was added: what to do by hand is printed above.")
+        streams.complain(f"{problem} What to do by hand is printed above.")
         return 1
     where = f", in {now[0]}" if (now := configured(client, server.name, environ)) else ""
     streams.tell(f"{client.title} has {server.name} now{where}", done=f"{server.name} was added")
@@ -92,11 +92,8 @@ def _check_that_it_stays(server: Server) -> None:
 
 
 def _check_that_it_is_ours(client: Client, server: Server, path: str, entry: Entry) -> None:
-    if command_of(entry) != list(server.command):
-        difference = f"it runs {shlex.join(command_of(entry))}"
-    elif variables_of(entry) != dict(server.env):
-        difference = "it has other variables"
-    else:
+    difference = _difference(entry, server)
+    if not difference:
         return
     remove = f"by {client.remove} {server.name}" if client.remove else f"from {path}"
     raise BgjobError(
@@ -105,30 +102,49 @@ def _check_that_it_is_ours(client: Client, server: Server, path: str, entry: Ent
     )
 
 
+def _difference(entry: Entry, server: Server) -> str | None:
+    """Without the values of variables: they may be secrets."""
+    if command_of(entry) != list(server.command):
+        return f"it runs {shlex.join(command_of(entry))}"
+    return None if variables_of(entry) == dict(server.env) else "it has other variables"
+
+
 def _run(client: Client, server: Server, environ: Mapping[str, str]) -> str | None:
-    """What went wrong, if anything. In the home: some clients change the files of a project they are run in."""
+    """What went wrong, if anything."""
     assert client.add
     program = shutil.which(client.program, path=environ.get("PATH"))
     if program is None:
         return f"{client.title} is not installed: there is no {client.program} on PATH."
-    home = environ.get("HOME")
     try:
-        done = subprocess.run(
-            [program, *client.add(server)],
-            cwd=home if home and os.path.isdir(home) else None,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-            timeout=RUN_S,
-            check=False,
-        )
+        done = _ended([program, *client.add(server)], environ.get("HOME", ""))
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"{client.program} could not be run: {problem}."
     if done.returncode:
         return f"{client.program} failed with exit code {done.returncode}: {done.stdout.strip()[:1000]}"
-    if client.tells_its_file and not configured(client, server.name, environ):
+    return _problem_afterwards(client, server, environ)
+
+
+def _ended(command: list[str], home: str) -> subprocess.CompletedProcess[str]:
+    """In the home: some clients change the files of a project that they are run in."""
+    return subprocess.run(
+        command,
+        cwd=home if os.path.isdir(home) else None,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        timeout=RUN_S,
+        check=False,
+    )
+
+
+def _problem_afterwards(client: Client, server: Server, environ: Mapping[str, str]) -> str | None:
+    """An exit code of 0 is not enough: a client may have asked a question, and taken no answer for one."""
+    found = configured(client, server.name, environ)
+    if found and (difference := _difference(found[1], server)):
+        return f"{client.program} added {server.name}, but {difference} in {found[0]}."
+    if not found and client.tells_its_file:
         return f"{client.program} said nothing of an error, but {client.paths(environ)[-1]} has no {server.name}."
     return None
 
