@@ -1,7 +1,8 @@
-"""What is published: the wheel, the entry of the MCP registry, and what the MCP bundle holds."""
+"""What is published: the wheel, the entry of the MCP registry, what the MCP bundle holds, how to install."""
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -17,10 +18,11 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from bgjob import __version__
+from bgjob.cli.client_table import CLIENTS, Server
 from bgjob.core.config import SETTINGS, settings_from
 from tests.contracts.golden import ROOT
 
-README = ROOT / "README.md"
+README, INSTALLING = ROOT / "README.md", ROOT / "docs" / "installing.md"
 SCHEMA = json.loads((Path(__file__).parent / "mcp_registry" / "server.schema.json").read_text())
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
@@ -123,3 +125,20 @@ class TestTheBundle:
 
     def test_its_version_is_ours(self, bundle: Path) -> None:
         assert json.loads((bundle / "manifest.json").read_text())["version"] == __version__
+
+
+class TestThePageAboutInstalling:
+    def test_it_names_every_client_with_the_command_that_is_run(self) -> None:
+        rows = re.findall(r"(?m)^\| `(\w+)` \| (?:`(.*)`|.*) \| .* \|$", INSTALLING.read_text())
+        server = Server("bgjob", ("BGJOB", "mcp"), {})
+        assert [word for word, _ in rows] == list(CLIENTS)
+        for word, told in rows:
+            add = CLIENTS[word].add
+            run = [CLIENTS[word].program, *add(server)] if add else []
+            assert shlex.split(told)[:-1] == run[:-1]  # the last is `mcp`, or JSON that is told in short
+
+    def test_its_files_are_those_of_the_clients(self) -> None:
+        for client in CLIENTS.values():
+            if client.tells_its_file:
+                (path, *_) = client.paths({"HOME": "~"})[::-1]
+                assert f"`{path}`" in INSTALLING.read_text()

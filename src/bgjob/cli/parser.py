@@ -24,6 +24,7 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
   bgjob mcp                                  serve MCP on stdin and stdout
+  bgjob client add claude                    have an MCP client start that server
 """
 
 
