@@ -190,6 +190,12 @@ class TestPrinting:
         command = printed.stdout.split("\n\n")[1]
         assert shlex.split(command) == [PROGRAMS[word], *ARGUMENTS[word]]
 
+    def test_it_prints_also_where_the_client_has_another_server_of_that_name(self, user: User) -> None:
+        user.configures("claude", '{"mcpServers": {"bgjob": {"command": "/old/bgjob", "args": ["mcp"]}}}')
+        printed = user.client("--print", "add", "claude")
+        assert (printed.returncode, printed.stderr) == (0, "")
+        assert f"-- {BGJOB} mcp" in printed.stdout
+
     def test_the_toml_of_codex_is_toml(self, user: User) -> None:
         printed = user.client("--print", "add", "codex", "--env", 'A="ü\\ \n').stdout
         read = tomllib.loads(printed[printed.index("[mcp_servers") :])
@@ -218,6 +224,8 @@ class TestUsage:
         assert list(cells) == ["CLIENT", *CLIENTS]
         assert cells["codex"] == [f"{user.environment['PATH'].partition(':')[0]}/codex", "-"]
         assert cells["cursor"] == ["not found", f"in {path}"]
+        (_, line) = user.client("list", "cursor").stdout.splitlines()
+        assert line.split("  ")[0] == "cursor"
 
 
 class TestHowAClientStartsUs:
@@ -229,6 +237,10 @@ class TestHowAClientStartsUs:
 
     def test_by_the_script_beside_the_interpreter(self) -> None:
         assert own_command("/x/bgjob/__main__.py", sys.executable) == OWN
+
+    def test_not_by_a_directory_of_that_name(self, tmp_path: Path) -> None:
+        (tmp_path / "bgjob").mkdir()
+        assert own_command(str(tmp_path / "bgjob"), sys.executable) == OWN
 
     def test_by_the_interpreter_where_there_is_no_script(self) -> None:
         assert own_command("/x/__main__.py", "/no/python3") == ["/no/python3", "-m", "bgjob", "mcp"]

@@ -37,7 +37,7 @@ def act(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
             argument="name",
         )
     if options.action == "list":
-        return _list(options.name, environ)
+        return _list([options.client] if options.client else list(CLIENTS), options.name, environ)
     if options.client is None:
         streams.complain(f"client add needs the client: one of {', '.join(CLIENTS)}.")
         return WRONG_USAGE
@@ -48,16 +48,16 @@ def act(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def own_command(script: str, python: str) -> list[str]:
     """How a client starts this bgjob: by absolute paths, because a client has a PATH of its own."""
     for path in (os.path.abspath(script), os.path.join(os.path.dirname(python), "bgjob")):
-        if os.path.basename(path) == "bgjob" and os.access(path, os.X_OK):
+        if os.path.basename(path) == "bgjob" and os.path.isfile(path) and os.access(path, os.X_OK):
             return [path, "mcp"]
     return [python, "-m", "bgjob", "mcp"]
 
 
-def _list(name: str, environ: Mapping[str, str]) -> int:
+def _list(words: list[str], name: str, environ: Mapping[str, str]) -> int:
     rows = [("CLIENT", "PROGRAM", name.upper())]
-    for word, client in CLIENTS.items():
-        found = configured(client, name, environ)
-        program = shutil.which(client.program, path=environ.get("PATH")) or "not found"
+    for word in words:
+        found = configured(CLIENTS[word], name, environ)
+        program = shutil.which(CLIENTS[word].program, path=environ.get("PATH")) or "not found"
         rows.append((word, program, f"in {found[0]}" if found else "-"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -67,11 +67,14 @@ def _list(name: str, environ: Mapping[str, str]) -> int:
 
 def _add(client: Client, server: Server, environ: Mapping[str, str], *, only_print: bool) -> int:
     _check_that_it_stays(server)
+    if only_print:
+        _say_what_to_do(client, server, environ)
+        return 0
     if found := configured(client, server.name, environ):
         _check_that_it_is_ours(client, server, *found)
         say(f"{client.title} has {server.name} already, in {found[0]}")
         return 0
-    if only_print or not client.add:
+    if not client.add:
         _say_what_to_do(client, server, environ)
         return 0
     if problem := _run(client, server, environ):
@@ -117,8 +120,10 @@ def _run(client: Client, server: Server, environ: Mapping[str, str]) -> str | No
         return f"{client.title} is not installed: there is no {client.program} on PATH."
     try:
         done = _ended([program, *client.add(server)], environ.get("HOME", ""))
-    except (OSError, subprocess.TimeoutExpired) as problem:
-        return f"{client.program} could not be run: {problem}."
+    except subprocess.TimeoutExpired:
+        return f"{client.program} did not end within {RUN_S} seconds, and was killed."
+    except OSError as problem:
+        return f"{program} could not be run: {problem.strerror}."
     if done.returncode:
         return f"{client.program} failed with exit code {done.returncode}: {done.stdout.strip()[:1000]}"
     return _problem_afterwards(client, server, environ)
