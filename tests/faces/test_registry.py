@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -18,13 +17,11 @@ READS = Kind("read", {"readOnlyHint": True})
 SELLS = Kind("run", {"readOnlyHint": False})
 
 
-@dataclass(frozen=True)
 class Wheel(Answer):
     inches: int
     maker: str | None = None
 
 
-@dataclass(frozen=True)
 class Bike(Answer):
     """Two wheels, or so."""
 
@@ -41,7 +38,7 @@ class Shop:
             raise BgjobError("We do not sell that. list_bikes shows what we sell.")
         if name == "broken":
             raise ZeroDivisionError("secret detail")
-        return Bike(name, [Wheel(28), Wheel(26, maker="Schwalbe")])
+        return Bike(name=name, wheels=[Wheel(inches=28), Wheel(inches=26, maker="Schwalbe")])
 
 
 SCHEMAS: dict[str, Any] = {}
@@ -74,19 +71,19 @@ def show_arguments(
     shop: Shop, gears: int = 7, extras: dict[str, str] | None = None, gift: bool = False
 ) -> Bike:
     """What arrived."""
-    return Bike(json.dumps([gears, extras, gift]), [])
+    return Bike(name=json.dumps([gears, extras, gift]), wheels=[])
 
 
 @TOOLS.tool("A tool", READS)
 def close_shop(shop: Shop) -> Bike:
     """Close."""
-    return Bike("none", [])
+    return Bike(name="none", wheels=[])
 
 
 @TOOLS.tool("A tool", READS)
 def find_bike(shop: Shop) -> Bike:
     """A name with a lone surrogate, a pair of them, and a plain letter."""
-    return Bike(b"caf\xff".decode("utf-8", "surrogateescape") + " \ud83d\udeb2 é", [])
+    return Bike(name=b"caf\xff".decode("utf-8", "surrogateescape") + " \ud83d\udeb2 é", wheels=[])
 
 
 SCHEMAS.update(derived(TOOLS))
