@@ -123,7 +123,7 @@ def fitting(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 @given(calls())
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @example(("wait_for_job", {"job_ids": ["a"], "for_input": []}))
 @example(("wait_for_job", {"job_ids": ["a"], "for_input": {}}))
 @example(("tail_job_output", {"job_id": "a", "lines": "1__0"}))
