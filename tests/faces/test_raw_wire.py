@@ -117,9 +117,11 @@ def test_odd_arguments_are_told_by_the_tool(client: RawClient, what: str) -> Non
 @pytest.mark.parametrize("depth", [*range(880, 1000, 8), 2000])
 def test_at_every_depth_there_is_an_answer_in_words(client: RawClient, depth: int) -> None:
     """Where Python gives up to read it depends on its version: what it reads, it can also tell."""
-    client.write(call(b'{"job_id":"x","lines":' + b"[" * depth + b"]" * depth + b"}"))
-    answer = client.next_message()
-    assert "Invalid argument lines" in json.dumps(answer) or answer["error"]["code"] == UNREADABLE
+    deep = b"[" * depth + b"]" * depth
+    for arguments in (b'{"job_id":"x","lines":%b}', b'{"job_id":"x","%b":1}', b'{"%b":%b}'):
+        client.write(call(arguments.replace(b"%b", deep)))
+        answer = client.next_message()
+        assert " argument " in json.dumps(answer) or answer["error"]["code"] == UNREADABLE
     assert_alive(client)
 
 
