@@ -1,6 +1,6 @@
 """The tools, called as the server calls them, without a server."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.api import Jobs, News
@@ -15,9 +15,15 @@ from bgjob.protocol.revisions import NEWEST_HANDSHAKE
 Result = Mapping[str, Any]
 
 
-def call_tool(jobs: Jobs, tool: str, arguments: Mapping[str, Any], news: News | None = None) -> Result:
-    """RpcError: there is no such tool."""
-    caller = new_caller()
+def call_tool(
+    jobs: Jobs,
+    tool: str,
+    arguments: Mapping[str, Any],
+    news: News | None = None,
+    send: Callable[[Message], None] | None = None,
+) -> Result:
+    """`send`: is given the progress. RpcError: there is no such tool."""
+    caller = new_caller(send)
     try:
         annotate = NewsLine(news).fields if news else None
         return TOOLS.call(jobs, TOOLS.find(tool), arguments, caller, annotate)
@@ -25,10 +31,9 @@ def call_tool(jobs: Jobs, tool: str, arguments: Mapping[str, Any], news: News | 
         caller.close()
 
 
-def new_caller() -> Caller:
-    """Of a client that listens to nothing."""
-    request = Request(1, "tools/call", {}, NEWEST_HANDSHAKE, Client(), SERVER)
-    return Caller(request, ignored)
+def new_caller(send: Callable[[Message], None] | None = None) -> Caller:
+    params = {"_meta": {"progressToken": 1}}
+    return Caller(Request(1, "tools/call", params, NEWEST_HANDSHAKE, Client(), SERVER), send or ignored)
 
 
 def ignored(_message: Message) -> None:
