@@ -1,6 +1,6 @@
 """Finding the job that is meant: by its id, by its name, or by how one of them begins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running
@@ -58,6 +58,15 @@ def find_typed(context: Context, word: str, *, steered: type[Running] | None = N
     if job := _by_name_or_id(context, word, by_id, steered, to_end=to_end) or _cut(context, word, steered):
         return job
     raise JobNotFound(word)
+
+
+def job_words(context: Context, named: int) -> Iterator[str]:
+    """What jobs may be called by, newest first: the name and the id of each, the name only of the newest."""
+    store = context.store
+    for count, (_, job_id) in enumerate(store.ids()):
+        if count < named and (name := store.spec(job_id).name):
+            yield name
+        yield job_id
 
 
 def _ids_from(context: Context, beginning: str) -> list[str]:

@@ -13,6 +13,9 @@ call of the api.
     caller       the client of one request: its progress, its cancellation
     news_line    the line `news` of an answer
     tools        the tools: signature, description and one call each
+    resources    jobs as resources: listed and read
+    uris         their URIs
+    completions  completes ids and names of jobs
     registry     declares tools, checks arguments and calls them
     schema       derives tools.json from the tools; not at run time
     arguments    arguments as clients and models send them

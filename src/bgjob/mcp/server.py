@@ -12,7 +12,7 @@ from bgjob.mcp.news_line import NewsLine
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.protocol.jsonrpc import Message
-from bgjob.protocol.methods import TOOLS
+from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TOOLS
 from bgjob.protocol.server import Server
 
 INSTRUCTIONS = """\
@@ -38,8 +38,8 @@ SERVER = Server(
     title="Background jobs",
     version=__version__,
     instructions=INSTRUCTIONS,
-    methods=TOOLS,
-    capabilities={"tools": {}},
+    methods=TOOLS | RESOURCES | COMPLETIONS,
+    capabilities={"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "completions": {}},
 )
 
 

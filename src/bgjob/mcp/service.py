@@ -30,6 +30,10 @@ class Service:
         self._handlers: Mapping[str, Callable[[Request, Caller], Result]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "completion/complete": self._complete,
         }
 
     def blocks(self, request: Request) -> bool:
@@ -70,3 +74,25 @@ class Service:
         if self._news is None:
             return TOOLS.call(self._jobs, tool, given, caller)
         return TOOLS.call(self._jobs, tool, self._news.completed(tool.name, given), caller, self._news.fields)
+
+    # -- resources; imported late, since a client may never ask for them ------------------------------
+
+    def _list_resources(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import list_resources
+
+        return list_resources(self._jobs, request)
+
+    def _list_templates(self, _request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import TEMPLATES
+
+        return {"resourceTemplates": TEMPLATES}
+
+    def _read_resource(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import read_resource
+
+        return read_resource(self._jobs, request)
+
+    def _complete(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.completions import complete
+
+        return complete(self._jobs, request)
