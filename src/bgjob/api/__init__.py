@@ -25,6 +25,7 @@ The faces import this folder; it imports everything below but the shim.
     kill        end a job
     signal      send it one signal, and no more
     queue       places in the queue: tell, move, cancel
+    changes     what has changed since the last look, of jobs of any server
     events      what happened to jobs since a cursor
     news        the line about jobs that ended since a client last looked
     results     what the verbs answer

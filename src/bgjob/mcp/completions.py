@@ -5,8 +5,8 @@ from typing import Any
 
 from bgjob.api import Jobs
 from bgjob.core.errors import BgjobError
-from bgjob.mcp.uris import VIEWS
 from bgjob.mcp.resources import TEMPLATES
+from bgjob.mcp.uris import VIEWS
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from bgjob.protocol.request import Request
 

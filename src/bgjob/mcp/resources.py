@@ -11,8 +11,8 @@ from bgjob.mcp.answers import Answer, plain
 from bgjob.mcp.complaints import shown
 from bgjob.mcp.fields import shortened, timestamp
 from bgjob.mcp.listings import Listing
-from bgjob.mcp.uris import LIST_URI, OUTPUT_VIEWS, VIEWS, ResourceUri, parsed, uri_of
 from bgjob.mcp.results import Status
+from bgjob.mcp.uris import LIST_URI, OUTPUT_VIEWS, VIEWS, ResourceUri, parsed, uri_of
 from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, NO_RESOURCE_BEFORE_2026, RpcError
 from bgjob.protocol.request import Request
@@ -119,23 +119,18 @@ def _standing(job: Job) -> str:
 
 def read_resource(jobs: Jobs, request: Request) -> Result:
     uri = request.text("uri")
-    resource = known(jobs, uri, request)
+    resource = located(uri, request)
     try:
         return {"contents": [{"uri": uri, **_content(jobs, resource)}]}
     except BgjobError as problem:
-        raise _told(problem, uri, request) from None
+        raise told(problem, uri, request) from None
 
 
-def known(jobs: Jobs, uri: str, request: Request) -> ResourceUri:
-    """RpcError: there is no such resource."""
+def located(uri: str, request: Request) -> ResourceUri:
+    """RpcError: there can be no such resource, whatever jobs there are."""
     resource = parsed(uri)
     if resource is None:
         raise _not_found(uri, request)
-    try:
-        if resource.job is not None:
-            jobs.find(resource.job)
-    except BgjobError as problem:
-        raise _told(problem, uri, request) from None
     return resource
 
 
@@ -175,7 +170,7 @@ def _json(answer: Answer) -> Result:
 # -- what went wrong --------------------------------------------------------------------------------
 
 
-def _told(problem: BgjobError, uri: str, request: Request) -> RpcError:
+def told(problem: BgjobError, uri: str, request: Request) -> RpcError:
     if isinstance(problem, JobNotFound):
         return _not_found(uri, request)
     code = INVALID_PARAMS if isinstance(problem, InvalidArgument) else INTERNAL_ERROR

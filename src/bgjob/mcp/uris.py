@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import quote, unquote
 
 from bgjob.mcp.arguments import checked
@@ -10,14 +10,15 @@ from bgjob.mcp.complaints import complaints
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 
 LIST_URI = "bgjob://jobs"
-LIST = "jobs"
-OUTPUT_VIEWS = ("stdout", "stderr", "output")
-VIEWS = (*OUTPUT_VIEWS, "screen", "status")
+View = Literal["jobs", "stdout", "stderr", "output", "screen", "status"]
+LIST: View = "jobs"
+OUTPUT_VIEWS: tuple[View, ...] = ("stdout", "stderr", "output")
+VIEWS: tuple[View, ...] = (*OUTPUT_VIEWS, "screen", "status")
 
 _SINCE = {"since": {"type": "string"}}
 _LINES = {"lines": {"type": "integer", "minimum": 1, "maximum": 1000}}
 _MAX_TOKENS = {"max_tokens": {"type": "integer", "minimum": 50}}
-RANGES: Mapping[str, Mapping[str, Any]] = {
+RANGES: Mapping[View, Mapping[str, Any]] = {
     LIST: {"cursor": {"type": "string"}},
     **{view: {**_SINCE, **_LINES, **_MAX_TOKENS} for view in OUTPUT_VIEWS},
     "screen": _MAX_TOKENS,
@@ -32,11 +33,11 @@ _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 class ResourceUri(NamedTuple):
     job: str | None
     """Its id, the beginning of that, or its name; None: the list of jobs."""
-    view: str
+    view: View
     range: Mapping[str, Any]
 
 
-def uri_of(job_id: str, view: str) -> str:
+def uri_of(job_id: str, view: View) -> str:
     return f"{LIST_URI}/{quote(job_id, safe='')}/{view}"
 
 
@@ -45,7 +46,7 @@ def parsed(uri: str) -> ResourceUri | None:
     found = _URI.fullmatch(uri)
     if found is None:
         return None
-    view = found["view"] or LIST
+    view = cast("View", found["view"] or LIST)
     try:
         job = None if found["job"] is None else _decoded(found["job"])
         query = dict(_pairs(found["query"] or ""))
@@ -67,7 +68,7 @@ def _decoded(part: str) -> str:
     return unquote(part, errors="strict")
 
 
-def _range(view: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+def _range(view: View, query: Mapping[str, str]) -> Mapping[str, Any]:
     schema = {"properties": RANGES[view]}
     given, problems = checked(query, schema)
     if problems:
