@@ -15,8 +15,9 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Jobs
-from bgjob.mcp.caller import Channel
+from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.server import SERVER
+from bgjob.mcp.service import Service
 from bgjob.mcp.subscriptions import Subscriptions
 from bgjob.protocol.request import Client, Request
 from tests.support.eras import ERAS, Era, alone
@@ -264,6 +265,11 @@ def subscription_to(uri: str) -> Request:
 
 
 class TestSubscribing:
+    def test_there_are_no_subscriptions_where_the_server_cannot_speak_first(self, jobs: Jobs) -> None:
+        request = subscription_to("bgjob://jobs")
+        answer = Service(jobs).perform(request, Caller(request, lambda _: None))
+        assert answer["error"]["code"] == -32601
+
     def test_what_there_is_not(self, start: Start) -> None:
         client = start()
         for uri in (NO_JOB, "file:///etc/passwd", "bgjob://jobs/nothing/output"):
