@@ -119,7 +119,7 @@ class TestOfAnotherServer:
         job_id = other.execute(f"{gate.pause}; echo it; {gate.pause}; exit 3")
         gate.wait_until_reached()
         stdout, stderr, status = (f"bgjob://jobs/{job_id}/{view}" for view in ("stdout", "stderr", "status"))
-        subscriber = Subscriber(ours, era, stdout, stderr)
+        subscriber = Subscriber(ours, era, stderr, stdout)
         gate.open()
         assert subscriber.updated() == stdout
         assert text(ours, stdout) == "it\n"

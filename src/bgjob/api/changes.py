@@ -80,11 +80,9 @@ class Changes(Generic[Key]):
             job.look_first()
             self._watched[key] = job
 
-    def discard(self, key: Key) -> bool:
-        """False: nothing is left to wait for."""
+    def discard(self, key: Key) -> None:
         with self._mutex:
             self._watched.pop(key, None)
-            return bool(self._watched)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._watched

@@ -1,5 +1,6 @@
 """Finding the job that is meant: by its id, by its name, or by how one of them begins."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from bgjob.api.context import Context
@@ -62,11 +63,11 @@ def find_typed(context: Context, word: str, *, steered: type[Running] | None = N
 
 def job_words(context: Context, named: int) -> Iterator[str]:
     """What jobs may be called by, newest first: the name and the id of each, the name only of the newest."""
-    store = context.store
-    for count, (_, job_id) in enumerate(store.ids()):
-        if count < named and (name := store.spec(job_id).name):
-            yield name
-        yield job_id
+    for count, (_, job_id) in enumerate(context.store.ids()):
+        with contextlib.suppress(JobNotFound):  # cleaned up meanwhile
+            if count < named and (name := context.store.load(job_id).spec.name):
+                yield name
+            yield job_id
 
 
 def _ids_from(context: Context, beginning: str) -> list[str]:

@@ -129,8 +129,16 @@ class Subscriptions:
         except Exception:  # noqa: BLE001
             report("Internal error in a subscription")
         finally:
-            changes.close()
+            self._close(changes)
             cancellation.close()
+
+    def _close(self, changes: Changes[str]) -> None:
+        """Who subscribes after this gets a new thread."""
+        with self._mutex:
+            changes.close()
+            if self._open and self._open[0] is changes:
+                self._open = None
+                self._uris.clear()
 
     def _tell_of(self, uri: str, changes: Changes[str]) -> None:
         with self._mutex:
