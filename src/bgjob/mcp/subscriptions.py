@@ -142,7 +142,8 @@ class Subscriptions:
 
     def _tell_of(self, uri: str, changes: Changes[str]) -> None:
         with self._mutex:
-            if uri not in self._uris:
+            is_current = self._open is not None and self._open[0] is changes
+            if not is_current or uri not in self._uris:
                 return
             self._channel.send(resource_updated(uri))
             if uri not in changes:  # removed
