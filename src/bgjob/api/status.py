@@ -172,6 +172,12 @@ def list_jobs(
     return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left)
 
 
+def newest_jobs(context: Context, limit: int, cursor: str | None = None) -> tuple[list[Job], str | None]:
+    """The jobs, and the cursor of the next page. Without what takes a look at processes, logs or shims."""
+    found, next_cursor = _found(context, None, limit, cursor)
+    return [job for _, job in found], next_cursor
+
+
 def _found(
     context: Context, status: StatusWord | None, limit: int, cursor: str | None
 ) -> tuple[list[tuple[str, Job]], str | None]:

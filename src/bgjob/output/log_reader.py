@@ -101,6 +101,11 @@ class LogReader:
         """How many bytes of the stream between two offsets are still here."""
         return sum(self.runs(segment).size(stream, start, end) for segment in self.segments(start, end))
 
+    def printed(self, stream: int) -> int:
+        """How many bytes the stream has printed, whether they are still here or not."""
+        by_log = self._printed_up_to(self._segments[-1], stream) if self._segments else 0
+        return max(by_log, self._printed[stream - 1])
+
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where bytes of either stream are here between two offsets, from gap to gap."""
         segments = self.segments(start, end)
