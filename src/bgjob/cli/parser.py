@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 from bgjob import __version__
+from bgjob.cli import serve, token
 from bgjob.cli.streams import say
 from bgjob.core.job import StatusWord
 from bgjob.core.options import LIMIT_OPTIONS
@@ -22,6 +23,7 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
   bgjob mcp                                  serve MCP on stdin and stdout
+  bgjob serve                                serve MCP over HTTP, for many clients
 """
 
 
@@ -51,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
     _add_steering(commands)
     mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
     mcp.set_defaults(verb="mcp")
+    serve.add_parser(commands)
+    token.add_parser(commands, _variable)
     return parser
 
 
