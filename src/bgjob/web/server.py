@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import uvicorn
@@ -46,6 +46,7 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         app = App(services, tokens, options.names, metrics=options.metrics)
         server = Server(_config(app, options), app.stop)
         listening = _listening(options, undo)
+        server.take_signals()  # first: who is told where it listens may stop it
         _tell_token(tokens, services, tell)
         tell(f"Listening on {shown_address(listening, tls=options.tls_cert is not None)}")
         use_lossy_stderr()
@@ -58,11 +59,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._on_stop = on_stop
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """A signal stops the server, and does not end the process as well: it exits with 0."""
+    def take_signals(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.handle_exit)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """They are taken already. A signal stops the server, and does not end the process as well."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
