@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from anyio.from_thread import BlockingPortal
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import CallToolResult
 
-from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import HttpServer
 
@@ -59,20 +60,19 @@ def test_a_session(portal: BlockingPortal, connect: Connect, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_progress_comes_while_a_call_waits(
-    portal: BlockingPortal, connect: Connect, mode: str, gate: Gate
+    portal: BlockingPortal, connect: Connect, mode: str, tmp_path: Path
 ) -> None:
     """The job ends when the client has been told of its progress."""
-    client = connect(mode)
+    client, told = connect(mode), tmp_path / "told"
 
-    async def on_progress(*_: object) -> None:
-        gate.open()
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        told.touch()
 
-    result = portal.call(
-        lambda: client.call_tool(
-            "execute_command", {"command": gate.pause, "wait_s": 45}, progress_callback=on_progress
-        )
-    )
-    assert dict(result.structured_content or {})["status"] == "completed"
+    async def run() -> CallToolResult:
+        arguments = {"command": f"until [ -e {told} ]; do sleep 0.02; done", "wait_s": 45}
+        return await client.call_tool("execute_command", arguments, progress_callback=on_progress)
+
+    assert dict(portal.call(run).structured_content or {})["status"] == "completed"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -44,6 +44,14 @@ class TestTheFile:
             file.write_text(kept)
         assert serving.request("GET", headers=serving.headers()).status == 405
 
+    def test_a_damaged_one_is_not_written_over(self, tmp_path: Path) -> None:
+        with HttpServer(tmp_path / "home") as server:
+            (server.home / "tokens.json").write_text("{")
+            refused = server.command("token", "add", "another")
+            assert refused.returncode == 1
+            assert "tokens.json cannot be read" in refused.stderr
+            assert (server.home / "tokens.json").read_text() == "{"
+
 
 class TestTheCommand:
     def test_a_token_is_valid_until_it_is_removed(self, serving: HttpServer) -> None:

@@ -65,7 +65,7 @@ class Tokens:
     def all(self) -> Sequence[Token]:
         """In the order in which they were added."""
         if (found := _identity(self.path)) != self._read_from:
-            self._tokens = _tokens_in(read_record(self.path) or {})
+            self._tokens = _tokens_in(_rows_in(self.path))
             self._read_from = found
         return self._tokens
 
@@ -109,7 +109,9 @@ class Tokens:
         if lock is None:
             raise StoreUnusable(f"Another process holds {self._lock_path}. Try again.")
         try:
-            rows = dict((read_record(self.path) or {}).get("tokens", {}))
+            rows = _rows_in(self.path)
+            if not rows and read_record(self.path) is None and os.path.lexists(self.path):
+                raise StoreUnusable(f"{self.path} cannot be read. Move it away; its tokens are then invalid.")
             yield rows
             write_record(self.path, {"format": 1, "tokens": rows}, durable=True)
         finally:
@@ -146,11 +148,20 @@ def _row(plain: str, scopes: Sequence[str], rules: Rules) -> dict[str, Any]:
     }
 
 
-def _tokens_in(record: Mapping[str, Any]) -> Sequence[Token]:
+def _rows_in(path: str) -> dict[str, Any]:
+    record = read_record(path) or {}
     rows = record.get("tokens")
-    return [_token(name, row) for name, row in rows.items()] if isinstance(rows, dict) else []
+    return dict(rows) if isinstance(rows, dict) else {}
 
 
-def _token(name: str, row: Mapping[str, Any]) -> Token:
-    rules = Rules(row["cwd"], tuple(sorted(row["env"].items())))
-    return Token(name, row["sha256"], frozenset(row["scopes"]), rules, row["created_at"])
+def _tokens_in(rows: Mapping[str, Any]) -> Sequence[Token]:
+    return [token for name, row in rows.items() if (token := _token(name, row))]
+
+
+def _token(name: str, row: Any) -> Token | None:
+    """None: it cannot be read, and lets no client in."""
+    try:
+        rules = Rules(row["cwd"], tuple(sorted(row["env"].items())))
+        return Token(name, str(row["sha256"]), frozenset(row["scopes"]), rules, float(row["created_at"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
