@@ -9,7 +9,6 @@ The faces import this folder; it imports everything below but the shim.
     spec        what a caller asks for, checked, as the spec of a job
     start       start a job, now or in its turn
     find        the job that is meant by an id, a name or the beginning of one
-    totals      all jobs in numbers
     status      how a job stands; a page of jobs
     processes   the processes of a job, its shim and its guard
     prompt      whether a job waits for input, and sits at a prompt

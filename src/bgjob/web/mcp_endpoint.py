@@ -12,7 +12,6 @@ The checks after those of bgjob.web.access, in their order; the first that fails
 """
 
 import time
-from dataclasses import replace
 from functools import partial
 
 from starlette.requests import ClientDisconnect
@@ -37,7 +36,7 @@ from bgjob.web.services import Services
 from bgjob.web.tokens import Token, Tokens
 
 # what a client may keep depends on its token
-HTTP_SERVER = replace(SERVER, cache_scope="private")
+HTTP_SERVER = SERVER._replace(cache_scope="private")
 JSON, EVENTS = "application/json", "text/event-stream"
 NO_JSON = "The body cannot be read as JSON. Send one JSON-RPC 2.0 object, as UTF-8, not nested too deep."
 BATCH = "Batches are not accepted. Send each JSON-RPC message in a POST of its own."
