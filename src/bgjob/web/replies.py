@@ -39,7 +39,11 @@ class Reply(NamedTuple):
     last: Last | None = None
 
 
-GONE, SILENCE = Reply(b"", Last(0, CANCELLED)), Reply(b"")
+SILENCE = Reply(b"")
+GONE = Reply(b"", Last(0, CANCELLED))
+"""The client is."""
+ENDED = Reply(b"", Last(200, CANCELLED))
+"""The stream is, without an answer."""
 
 
 class Replies:
@@ -50,15 +54,16 @@ class Replies:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Reply] = asyncio.Queue()
         self._is_stream = False
+        self._count_put = self._count_taken = 0
 
     # -- from any thread ----------------------------------------------------------------------------
 
     def put(self, message: Message) -> None:
-        unsent = self._queue.qsize()
-        if unsent < MOST_UNSENT:
-            self._put(Reply(encoded(message)))
-        elif unsent == MOST_UNSENT:
-            self._put(GONE)
+        """By one thread at a time."""
+        unsent = self._count_put - self._count_taken
+        if unsent <= MOST_UNSENT:
+            self._count_put += 1
+            self._put(Reply(encoded(message)) if unsent < MOST_UNSENT else ENDED)
 
     def put_last(self, message: Message, status: int) -> None:
         self._put(Reply(encoded(message), Last(status, outcome_of(message))))
@@ -90,14 +95,16 @@ class Replies:
                 return reply.last.outcome
             reply = await self._next()
             if reply is SILENCE and not may_go_on():
-                reply = Reply(b"", Last(200, CANCELLED))
+                reply = ENDED
 
     async def _next(self) -> Reply:
         try:
             async with asyncio.timeout(KEEP_ALIVE_S):
-                return await self._queue.get()
+                reply = await self._queue.get()
         except TimeoutError:
             return SILENCE
+        self._count_taken += 1
+        return reply
 
     async def _begin_stream(self) -> None:
         self._is_stream = True
