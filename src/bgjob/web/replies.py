@@ -5,6 +5,7 @@ else                                       text/event-stream: notifications, com
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
@@ -54,16 +55,23 @@ class Replies:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Reply] = asyncio.Queue()
         self._is_stream = False
-        self._count_put = self._count_taken = 0
+        self._changed = threading.Condition()
+        self._unsent = 0
+        self._is_over = False
 
     # -- from any thread ----------------------------------------------------------------------------
 
     def put(self, message: Message) -> None:
-        """By one thread at a time."""
-        unsent = self._count_put - self._count_taken
-        if unsent <= MOST_UNSENT:
-            self._count_put += 1
-            self._put(Reply(encoded(message)) if unsent < MOST_UNSENT else ENDED)
+        with self._changed:
+            self._unsent += 1
+            unsent = self._unsent
+        if unsent <= MOST_UNSENT + 1:
+            self._put(Reply(encoded(message)) if unsent <= MOST_UNSENT else ENDED)
+
+    def drain(self) -> None:
+        """Waits until the client has taken all that was put, or is gone."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._unsent == 0 or self._is_over)
 
     def put_last(self, message: Message, status: int) -> None:
         self._put(Reply(encoded(message), Last(status, outcome_of(message))))
@@ -76,18 +84,18 @@ class Replies:
 
     async def deliver(self, receive: Receive, may_go_on: Callable[[], bool]) -> str:
         """Until the answer is sent, or the client is gone: how it ended, in a word."""
-        async with self._noticing_its_end(receive):
-            reply = await self._next()
-            if reply.last and reply is not GONE:
-                await send_json(self._send, reply.data, reply.last.status)
-            elif reply is not GONE:
-                await self._begin_stream()
-            try:
-                return await self._stream(reply, may_go_on)
-            finally:
-                self._meters.streams_open -= self._is_stream
+        try:
+            async with self._noticing_its_end(receive):
+                return await self._deliver(await self._next(), may_go_on)
+        finally:
+            self._meters.streams_open -= self._is_stream
+            self._note(is_over=True)
 
-    async def _stream(self, reply: Reply, may_go_on: Callable[[], bool]) -> str:
+    async def _deliver(self, reply: Reply, may_go_on: Callable[[], bool]) -> str:
+        if reply.last and reply is not GONE:
+            await send_json(self._send, reply.data, reply.last.status)
+        elif not reply.last:
+            await self._begin_stream()
         while True:
             if self._is_stream and reply is not GONE:
                 await self._send_event(reply)
@@ -100,11 +108,9 @@ class Replies:
     async def _next(self) -> Reply:
         try:
             async with asyncio.timeout(KEEP_ALIVE_S):
-                reply = await self._queue.get()
+                return await self._queue.get()
         except TimeoutError:
             return SILENCE
-        self._count_taken += 1
-        return reply
 
     async def _begin_stream(self) -> None:
         self._is_stream = True
@@ -115,6 +121,14 @@ class Replies:
         """A comment keeps proxies and clients from ending a connection on which nothing is said."""
         event = b"event: message\ndata: %b\n\n" % reply.data if reply.data else COMMENT
         await self._send({"type": "http.response.body", "body": event, "more_body": reply.last is None})
+        if reply.data and not reply.last:
+            self._note(sent=1)
+
+    def _note(self, *, sent: int = 0, is_over: bool = False) -> None:
+        with self._changed:
+            self._unsent -= sent
+            self._is_over = self._is_over or is_over
+            self._changed.notify_all()
 
     @asynccontextmanager
     async def _noticing_its_end(self, receive: Receive) -> AsyncIterator[None]:
