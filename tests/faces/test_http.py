@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bgjob.mcp.server import SERVER
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import (
@@ -178,6 +179,26 @@ class TestStreams:
             while b'"resultType"' not in received:
                 received += connected.recv(65536)
         end_all_jobs(home)
+
+    @pytest.mark.skipif("subscriptions/listen" not in SERVER.methods, reason="there is nothing to listen to")
+    def test_a_subscription_tells_and_is_closed_with_its_result(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        message, headers = stateless("subscriptions/listen", notifications={"resourcesListChanged": True})
+        body = json.dumps(message).encode()
+        with HttpServer(home) as server, server.connect() as connected:
+            told = [*server.headers(*headers), ("Content-Length", str(len(body)))]
+            connected.sendall(head("POST", "/mcp", told) + body)
+            received = b""
+            while b"notifications/subscriptions/acknowledged" not in received:
+                received += connected.recv(65536)
+            server.execute("true", wait_s=30)
+            while b"notifications/resources/list_changed" not in received:
+                received += connected.recv(65536)
+            assert server.stop() == 0
+            while piece := connected.recv(65536):
+                received += piece
+        assert b'"resultType":"complete"' in received
+        assert received.endswith(b"0\r\n\r\n")
 
     def test_a_client_that_leaves_cancels_its_request_and_not_its_job(
         self, tmp_path: Path, gate: Gate
