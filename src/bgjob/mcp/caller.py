@@ -49,6 +49,11 @@ class Caller:
             if self._cancellation:
                 self._cancellation.cancel()
 
+    def end_wait(self) -> None:
+        """As if its time were up: it is answered with how things stand."""
+        with suppress(OSError):
+            self.cancellation.cancel()
+
     def close(self) -> None:
         """The request has been performed."""
         with self._mutex:

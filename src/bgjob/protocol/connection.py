@@ -19,13 +19,13 @@ from bgjob.protocol.request import Client, Request
 from bgjob.protocol.revisions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
-    HANDSHAKE,
     NEWEST_HANDSHAKE,
     REVISION_KEY,
     STATELESS,
     SUPPORTED,
     WITH_BATCHES,
     WITHOUT_HEADER,
+    opens_as_of_handshake,
 )
 from bgjob.protocol.server import Server
 
@@ -101,7 +101,7 @@ class Connection:
         meta = params.get("_meta")
         meta = meta if isinstance(meta, dict) else {}
         header = None if headers is None else revision_named(headers)
-        if REVISION_KEY not in meta and (method == "initialize" or header is None or header in HANDSHAKE):
+        if opens_as_of_handshake(method, meta, header):
             revision = self._revision or header or (NEWEST_HANDSHAKE if headers is None else WITHOUT_HEADER)
             return Request(request_id, method, params, revision, self._client, self._server)
         _check_envelope(meta)

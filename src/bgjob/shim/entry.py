@@ -67,6 +67,10 @@ def become_plain() -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # only the shim acts on these, by handlers of its own
+    if "BGJOB_OPEN_FILES" in os.environ:
+        from bgjob.system.open_files import restore_limit
+
+        restore_limit()
     return os.umask(0o077)
 
 
