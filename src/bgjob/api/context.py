@@ -6,10 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 from bgjob.core.config import Settings, environment_for_jobs
+from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
 from bgjob.link.spawn import Spawner, start_dispatcher
 from bgjob.store import retention
@@ -53,8 +53,7 @@ class PromptsTold:
         return self._log_ends.get(job_id) == log_end
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Frozen):
     store: Store
     settings: Settings
     environment: Mapping[str, str]
@@ -62,13 +61,14 @@ class Context:
     spawner: Spawner
     umask: int
     reconciler: Reconciler
-    burst: Burst = field(default_factory=Burst)
-    prompts_told: PromptsTold = field(default_factory=PromptsTold)
+    burst: Burst
+    prompts_told: PromptsTold
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
+        environment = environment_for_jobs(environ, settings)
         return cls(
-            store, settings, environment_for_jobs(environ, settings), spawner, _own_umask(), Reconciler(store)
+            store, settings, environment, spawner, _own_umask(), Reconciler(store), Burst(), PromptsTold()
         )
 
 

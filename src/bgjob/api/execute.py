@@ -1,7 +1,6 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, Unpack, assert_never
 
 from bgjob.api.conditions import Conditions
@@ -15,6 +14,7 @@ from bgjob.api.spec import Asked, queued_in_turn
 from bgjob.api.start import Prepared, prepared, start_prepared
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
+from bgjob.core.frozen import replace
 from bgjob.core.job import Job, Lost, Queued, StdinWord
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
 
@@ -20,12 +19,13 @@ from bgjob.core import policy
 from bgjob.core.config import Settings
 from bgjob.core.errors import CannotStart, InvalidCommand, JobLimitReached, JobNotFound, NotAllowed
 from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
+from bgjob.core.late_pattern import late_pattern
 from bgjob.home import event_log, queue_dir, watch_registry
 from bgjob.link.spawn import Handover, packed
 from bgjob.store import quota
 from bgjob.store.records import run_from
 
-VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
 HOOK_VARIABLES = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),

@@ -5,7 +5,6 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypedDict
 
 from bgjob.api import activity
@@ -19,6 +18,7 @@ from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader

@@ -10,22 +10,19 @@ import marshal
 import os
 import select
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
 from bgjob.system.own_argv import SHIM
 
 PATIENCE_S = 10.0
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(Frozen):
     """What a shim is given. `lock` and `slots` are shared with us until we close our descriptors."""
 
     directory: str
@@ -35,8 +32,7 @@ class Handover:
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Frozen):
     """A shim has taken the job, and will report on this end of a socket how the start went."""
 
     ready: int
@@ -124,6 +120,8 @@ def start_dispatcher(home: str) -> bool:
 
 
 def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
+    import subprocess  # 3 ms, which a server's start does not need
+
     launcher = subprocess.Popen(
         [*SHIM, *arguments],
         pass_fds=pass_fds,
@@ -135,6 +133,8 @@ def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
 
 
 def _start_zygote() -> socket.socket:
+    import subprocess
+
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, contextlib.ExitStack() as undo:
         undo.callback(ours.close)
@@ -150,6 +150,8 @@ def _launch_file(handover: Handover) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("launch", os.MFD_CLOEXEC)
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     with contextlib.ExitStack() as undo:

@@ -22,12 +22,11 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
+from bgjob.core.frozen import Frozen
 from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
 from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
@@ -57,8 +56,7 @@ DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "BGJOB_HOME can name another directory."
 
 
-@dataclass(frozen=True)
-class NewJob:
+class NewJob(Frozen):
     """A job that is visible. We hold `lock` until a shim has it."""
 
     directory: str
@@ -89,7 +87,7 @@ class Store:
         draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
-            undo.callback(shutil.rmtree, draft, ignore_errors=True)
+            undo.callback(remove_tree, draft)
             record = {"format": jobdir.FORMAT_VERSION, **vars(spec), "boot_id": processes.boot_id()}
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
@@ -374,4 +372,6 @@ def _write_script(draft: str, command: bytes) -> None:
 def remove_tree(path: str) -> None:
     """Only a directory: rmtree blocks on a FIFO."""
     if os.path.isdir(path) and not os.path.islink(path):
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)
