@@ -20,11 +20,7 @@ class _DataclassFields:
     def __get__(self, _instance: object, owner: "type[Frozen]") -> "dict[str, Field[Any]]":
         import dataclasses
 
-        shape = [
-            (name, Any, dataclasses.field() if default is MISSING else dataclasses.field(default=default))
-            for name, default in owner.defaults.items()
-        ]
-        made = dataclasses.make_dataclass("_", shape, kw_only=True)
+        made = dataclasses.make_dataclass("_", owner.defaults)
         return {field.name: field for field in dataclasses.fields(made)}
 
 
