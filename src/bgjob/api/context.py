@@ -11,7 +11,7 @@ from typing import Self
 from bgjob.core.config import Settings, environment_for_jobs
 from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
-from bgjob.link.spawn import Spawner, start_dispatcher
+from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
@@ -61,15 +61,15 @@ class Context(Frozen):
     spawner: Spawner
     umask: int
     reconciler: Reconciler
+    starts: Starts
     burst: Burst
     prompts_told: PromptsTold
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
         environment = environment_for_jobs(environ, settings)
-        return cls(
-            store, settings, environment, spawner, _own_umask(), Reconciler(store), Burst(), PromptsTold()
-        )
+        reconciler, umask = Reconciler(store), _own_umask()
+        return cls(store, settings, environment, spawner, umask, reconciler, Starts(), Burst(), PromptsTold())
 
 
 def _own_umask() -> int:

@@ -63,6 +63,7 @@ def job_events(
     Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on. Condensed,
     unless the caller chooses kinds: without what led to an end that is told too.
     """
+    context.starts.finish_all()
     settings, place, kinds = context.settings, _begin(context, since, timeout_s), kinds or None
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)

@@ -162,6 +162,7 @@ def _port_hint(snapshot: Snapshot) -> str | None:
 def list_jobs(
     context: Context, status: StatusWord | None = None, limit: int = PAGE, cursor: str | None = None
 ) -> Page:
+    context.starts.finish_all()
     found, next_cursor = _found(context, status, limit, cursor)
     ensure_watcher(context)
     fitting = _fitting(found, context.settings.max_response_bytes)

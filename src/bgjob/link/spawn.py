@@ -32,10 +32,22 @@ class Handover(Frozen):
     environment: Mapping[str, str]
 
 
-class Start(Frozen):
+class Start:
     """A shim has taken the job, and will report on this end of a socket how the start went."""
 
-    ready: int
+    def __init__(self, ready: int) -> None:
+        self._ready, self._heard = ready, b""
+        self._mutex = threading.Lock()
+        self._answer: dict[str, Any] | None = None
+
+    def is_owned(self) -> bool:
+        """Waits until the job is shim's and guard's, whoever is killed now. False: its report is here instead."""
+        if _is_readable(self._ready, PATIENCE_S):
+            self._heard = os.read(self._ready, 1)
+        return self._heard == b"+"
+
+    def has_reported(self) -> bool:
+        return self._answer is not None or _is_readable(self._ready, 0)
 
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": …, "errno": …}.
@@ -43,12 +55,44 @@ class Start(Frozen):
         Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in
         time (a job can stop both): what they have done is on disk, or not known.
         """
+        with self._mutex:
+            if self._answer is None:
+                self._answer = self._report()
+        return self._answer
+
+    def _report(self) -> dict[str, Any]:
         try:
-            answer = _read_line(self.ready)
+            rest = _read_line(self._ready)
         finally:
-            os.close(self.ready)
-        record: dict[str, Any] = json.loads(answer.lstrip(b"+")) if answer else {}
+            os.close(self._ready)
+        record: dict[str, Any] = json.loads((self._heard + rest).lstrip(b"+")) if rest else {}
         return record
+
+
+class Starts:
+    """Jobs of ours that shim and guard own, and of which it is not known yet whether they were exec'd."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, Start] = {}
+
+    def add(self, job_id: str, start: Start) -> None:
+        for known, earlier in list(self._starts.items()):
+            if earlier.has_reported():
+                self.finish(known)
+        self._starts[job_id] = start
+
+    def finish(self, job_id: str) -> dict[str, Any] | None:
+        """How the start went; None if that was known before."""
+        start = self._starts.get(job_id)
+        if start is None:
+            return None
+        answer = start.finish()
+        self._starts.pop(job_id, None)  # last: another caller may wait for it too
+        return answer
+
+    def finish_all(self) -> None:
+        for job_id in list(self._starts):
+            self.finish(job_id)
 
 
 class Spawner:

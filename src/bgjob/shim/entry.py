@@ -5,8 +5,9 @@
     entry.main(["queue", home])                                          becomes the dispatcher of the queue
 
 `ready` tells the starter what happened: "+" as soon as a shim owns the job (from then on a second try would
-run it twice), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that
-gives up waiting shuts its end: then the "+" fails, and the job is not ours. In 0.1 it is a pipe.
+run it twice), another "+" when its guard would go on with it and there is room for its outcome (the starter may
+leave), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that gives up
+waiting shuts its end: then the first "+" fails, and the job is not ours. In 0.1 it is a pipe.
 """
 
 from __future__ import annotations

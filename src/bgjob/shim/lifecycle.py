@@ -13,6 +13,7 @@ from bgjob.home.layout import HOME
 from bgjob.shim import child, events, launch_file
 from bgjob.shim.child import TRANSIENT, ChildEnds, first_dead, open_ends, run_record
 from bgjob.shim.handoff import HandoffReceiver, HandoffSender, Held, Inherited, open_held
+from bgjob.shim.outcome import make_durable
 from bgjob.shim.supervise import Supervisor
 from bgjob.shim.upkeep import group_of
 from bgjob.system import cgroup, processes
@@ -81,7 +82,9 @@ def _start(spec: Record, held: Held, handoff: HandoffSender, umask: int, child_e
         jobdir.reserve_record(jobdir.OUTCOME)  # a job whose end could not be written down is not started
         was_queued = queue_dir.take_launch_file(os.curdir)
         held.publish()
+        _claim(held.inherited)  # again: from now on the starter need not wait, for us or for what we tell it
         supervisor = Supervisor(spec, held, handoff, _spawner(spec, held.inherited, umask))
+        supervisor.is_durable = was_queued
         pid = supervisor.start(child_ends)
     except (OSError, ValueError) as error:
         held.withdraw()
@@ -306,6 +309,7 @@ def _fail(inherited: Inherited, error: Exception) -> None:
     if os.path.lexists(jobdir.OUTCOME):
         events.tell_ended({"id": os.path.basename(os.getcwd())}, outcome)
     queue_dir.remove_launch_file(os.curdir)
+    make_durable(inherited.lock)
     _unlock(inherited)  # before the starter is told: it may try again at once
     _report(inherited, json.dumps({"error": reason, "errno": getattr(error, "errno", None)}).encode())
     queue_dir.wake(HOME)

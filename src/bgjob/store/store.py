@@ -103,13 +103,6 @@ class Store:
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
 
-    def make_durable(self, new: NewJob) -> None:
-        """After this the job survives a power cut: its spec, the spec's name and the job's name are on disk.
-        Its script, its place in the index and its run are not needed for that."""
-        os.fsync(new.lock)
-        jobdir.sync_directory(new.directory)
-        jobdir.sync_directory(self._jobs)
-
     def claim_slots(self, limit: int, group: str | None = None, group_limit: int | None = None) -> list[int]:
         """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
         held = slots.claim_all(f"{self.home}/{SLOTS}", limit, group, group_limit)
