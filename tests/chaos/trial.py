@@ -94,7 +94,7 @@ def perform(scene: Scene, case: Case, point: Point | None) -> str:
 def perform_other(scene: Scene, case: Case, point: Point | None) -> str:
     scene.trace(scene.with_zygote(case.role).stopped_pid(), point)
     try:
-        job = scene.jobs.execute(case.play.command, **case.play.options)
+        job = scene.jobs.run(case.play.command, **case.play.options).job
     except BgjobError as error:
         return f"refused: {error}"
     return see_to_its_end(Actor(scene.jobs, job.id, scene.gate), case.play)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import _socket as socket  # `socket` wraps it: 2 ms of each start
 import gc
 import os
+import select
 import signal
 import sys
 
@@ -32,6 +33,8 @@ from bgjob.shim.handoff import (
 from bgjob.system import processes
 
 MESSAGE_MAX_BYTES = 1 << 16
+# a fork takes a core for a millisecond, which the start of the job that was just taken needs more
+FORK_AFTER_MS = 4
 
 
 def main(arguments: list[str]) -> None:
@@ -85,6 +88,8 @@ def zygote(umask: int) -> None:
     # now, and not when a job needs them: the package may be replaced by another version while we run
     from bgjob.shim import limited_child, limits  # noqa: F401
 
+    next_request = select.poll()
+    next_request.register(requests.fileno(), select.POLLIN)
     gc.collect()
     gc.freeze()
     while True:
@@ -98,6 +103,7 @@ def zygote(umask: int) -> None:
         if not os.read(taken, 1) and server_is_gone(requests):
             return
         os.close(taken)
+        next_request.poll(FORK_AFTER_MS)
 
 
 def start_queued(directory: str, descriptors: list[int], close: list[int]) -> None:
@@ -137,6 +143,7 @@ def server_is_gone(server: socket.socket) -> bool:
 
 def spare(requests: socket.socket, take: int, umask: int, handoff: HandoffSender) -> None:
     """Waits for a job, with all done that can be done before the job is known."""
+    lifecycle.rehearse()
     message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
     if not message:
         os._exit(0)  # the server is gone

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _socket as socket  # `socket` wraps it: 2 ms of each start
 import fcntl
 import json
+import marshal
 import os
 import signal
 import time
@@ -49,6 +51,20 @@ def never_returning(directory: str, work: Callable[[], None]) -> None:
 
 
 # -- a job that begins --------------------------------------------------------------------------------
+
+
+def rehearse() -> None:
+    """Do what a start does, on nothing: memory that it writes to is copied now, and not while a caller waits."""
+    ends, child_ends = open_ends({})
+    here = os.open(os.curdir, os.O_RDONLY | os.O_CLOEXEC)
+    inherited = Inherited([here, here, here, here])
+    held = Held(inherited, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), ends)
+    HandoffSender(None).give(os.curdir, held)
+    _is_of_our_job(here)
+    marshal.loads(marshal.dumps(({"id": "", "created_at": 0.0}, dict(os.environ))))
+    for each in (ends, child_ends, held.control):
+        each.close()
+    os.close(here)
 
 
 def begin(directory: str, inherited: Inherited, umask: int, handoff: HandoffSender) -> None:
