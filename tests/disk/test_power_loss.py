@@ -71,6 +71,7 @@ SCENES: dict[str, tuple[str, list[dict[str, object]]]] = {
 STARTER = r"""
 import fcntl, json, os, sys, time
 from bgjob.api import Typed, open_jobs
+from bgjob.home import jobdir
 
 home, tellings, kept, transcript = sys.argv[1:]
 name_of_jobs = "".join(f"\\x{byte:02x}" for byte in os.fsencode(f"{home}/jobs")) + ">"
@@ -87,6 +88,10 @@ def wait_until_durable(before):
     while not has_synced(open(transcript).readlines()[before:]):
         time.sleep(0.01)
 
+def wait_until_sealed(outcome):
+    while not jobdir.is_sealed(outcome) and "never_started" not in open(outcome).read():
+        time.sleep(0.01)
+
 told = os.open(tellings, os.O_WRONLY)
 jobs = open_jobs({**os.environ, "BGJOB_HOME": home, "MCP_BG_MAX_OUTPUT_SIZE": kept})
 for run in json.load(sys.stdin):
@@ -99,7 +104,8 @@ for run in json.load(sys.stdin):
         os.write(told, f"durable {job.id}".encode())
         jobs.interact(job.id, Typed(typed), resize=(30, 100) if run.get("pty") else None)
     with open(f"{home}/jobs/{job.id}/spec.json") as spec:
-        fcntl.flock(spec, fcntl.LOCK_SH)  # its shim is gone
+        fcntl.flock(spec, fcntl.LOCK_SH)  # its shim is done with it, but for the seal
+    wait_until_sealed(f"{home}/jobs/{job.id}/outcome.json")
     os.write(told, f"settled {job.id}".encode())
 jobs.close()
 """

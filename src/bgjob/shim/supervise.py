@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 RETRY_S = 0.2
 # the caller, who has been answered meanwhile, may go on at once with the next job
 DURABLE_AFTER_S = 0.02
+# a client that kills the job is answered first, if the other processes of the job end so soon
+SEAL_AFTER_S = 0.005
 DEFAULT_GRACE_S = 5.0
 
 
@@ -70,6 +72,7 @@ class Supervisor:
         self._has_children = True
         self.is_durable = False
         """Of a queued job, before it starts."""
+        self._is_sealed = False
         self.started = time.monotonic()
         self._retry: Timer | None = None
         self._loop = loop = Loop()
@@ -197,7 +200,8 @@ class Supervisor:
             self._limits.close()
         self._upkeep.close()
         self._leave()
-        self._stop.done()  # last: a client that is told of the end may rely on all of it
+        self._stop.done()  # a client that is told of the end may rely on all of it, but for a power cut
+        self._seal()
 
     def _is_finished(self) -> bool:
         is_over = isinstance(self._phase, Over)
@@ -328,8 +332,13 @@ class Supervisor:
         events.tell_ended(self._spec, outcome)  # before the waiters: they may look for it
         self._waiters.on_end()
         self._stdin.end_all("the job has ended")
-        self._make_durable()
-        seal_outcome()
+        self._loop.call_later(SEAL_AFTER_S, self._seal)
+
+    def _seal(self) -> None:
+        if not self._is_sealed:
+            self._is_sealed = True
+            self._make_durable()
+            seal_outcome()
 
     def _make_durable(self) -> None:
         if not self.is_durable:
