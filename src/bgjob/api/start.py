@@ -44,10 +44,14 @@ class Prepared(NamedTuple):
 
 def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
     """A job that runs; or that has failed already, and says why."""
-    job = start_prepared(context, prepared(context, command, **asked))
+    return started(context, start_prepared(context, prepared(context, command, **asked)))
+
+
+def started(context: Context, job: Job) -> Job:
+    """A job that was just started, once it is known whether it could be exec'd."""
     answer = context.starts.finish(job.id)
     try:
-        return job if answer is None else _started(context, job.spec, answer)
+        return job if answer is None else _as_reported(context, job.spec, answer)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error
 
@@ -67,7 +71,7 @@ def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared
 def start_prepared(context: Context, job: Prepared) -> Job:
     """A job that a shim and its guard own, or that waits in the queue; or one that has failed already.
 
-    Whether it could be exec'd is known a moment later: `Context.starts` tells, and then the job's record.
+    Whether it could be exec'd is known a moment later: `started` waits for it, and the job's record says it.
     """
     most_bytes = context.settings.max_store_bytes
     try:
@@ -137,10 +141,10 @@ def launch(context: Context, spec: Spec, environment: Mapping[str, str]) -> Job:
         if start.is_owned():
             context.starts.add(spec.id, start)
             return Job(spec, Running(None), None)
-    return _started(context, spec, start.finish())
+    return _as_reported(context, spec, start.finish())
 
 
-def _started(context: Context, spec: Spec, answer: Mapping[str, Any]) -> Job:
+def _as_reported(context: Context, spec: Spec, answer: Mapping[str, Any]) -> Job:
     run = run_from(answer)
     return Job(spec, Running(run), run) if run else _failed(context, spec, answer)
 
