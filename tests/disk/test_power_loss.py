@@ -71,7 +71,6 @@ SCENES: dict[str, tuple[str, list[dict[str, object]]]] = {
 STARTER = r"""
 import fcntl, json, os, sys, time
 from bgjob.api import Typed, open_jobs
-from bgjob.home import jobdir
 
 home, tellings, kept, transcript = sys.argv[1:]
 name_of_jobs = "".join(f"\\x{byte:02x}" for byte in os.fsencode(f"{home}/jobs")) + ">"
@@ -88,9 +87,12 @@ def wait_until_durable(before):
     while not has_synced(open(transcript).readlines()[before:]):
         time.sleep(0.01)
 
-def wait_until_sealed(outcome):
-    while not jobdir.is_sealed(outcome) and "never_started" not in open(outcome).read():
-        time.sleep(0.01)
+def wait_until_sealed(directory):
+    # the last act of a shim; a job that never started has none
+    if os.path.exists(f"{directory}/run.json"):
+        shim = json.load(open(f"{directory}/run.json"))["shim_pid"]
+        while os.path.exists(f"/proc/{shim}"):
+            time.sleep(0.01)
 
 told = os.open(tellings, os.O_WRONLY)
 jobs = open_jobs({**os.environ, "BGJOB_HOME": home, "MCP_BG_MAX_OUTPUT_SIZE": kept})
@@ -105,7 +107,7 @@ for run in json.load(sys.stdin):
         jobs.interact(job.id, Typed(typed), resize=(30, 100) if run.get("pty") else None)
     with open(f"{home}/jobs/{job.id}/spec.json") as spec:
         fcntl.flock(spec, fcntl.LOCK_SH)  # its shim is done with it, but for the seal
-    wait_until_sealed(f"{home}/jobs/{job.id}/outcome.json")
+    wait_until_sealed(f"{home}/jobs/{job.id}")
     os.write(told, f"settled {job.id}".encode())
 jobs.close()
 """
