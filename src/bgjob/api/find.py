@@ -16,8 +16,13 @@ CANDIDATES_SHOWN = 5
 
 
 def id_of(context: Context, word: str, *, to_end: bool = False) -> str:
-    """The id of the job that is meant; an id is taken as it is, whether or not there is such a job."""
-    return word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
+    """The id of the job that is meant; an id is taken as it is, whether or not there is such a job.
+
+    The start of a job that we have just started is over by then: it runs, or has failed.
+    """
+    job_id = word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
+    context.starts.finish(job_id)
+    return job_id
 
 
 def ids_of(context: Context, words: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -11,6 +10,7 @@ from bgjob.api.context import Context
 from bgjob.api.results import Chunk, Output
 from bgjob.api.screen import has_full_screen, screen_of
 from bgjob.api.snapshot import Snapshot
+from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -36,8 +36,7 @@ ENVELOPE_SHARE = 32
 """One part in so many of an answer is for the members beside its output."""
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Frozen):
     """How much of the output an answer shows, and how."""
 
     max_bytes: int | None = None
@@ -69,8 +68,7 @@ class Shown:
         return Budget(max(1, min(self.max_bytes, most)), is_shared=False)
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Frozen):
     """How many bytes of output an answer may have."""
 
     size_bytes: int

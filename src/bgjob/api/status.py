@@ -5,7 +5,6 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypedDict
 
 from bgjob.api import activity
@@ -19,6 +18,7 @@ from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
@@ -162,6 +162,7 @@ def _port_hint(snapshot: Snapshot) -> str | None:
 def list_jobs(
     context: Context, status: StatusWord | None = None, limit: int = PAGE, cursor: str | None = None
 ) -> Page:
+    context.starts.finish_all()
     found, next_cursor = _found(context, status, limit, cursor)
     ensure_watcher(context)
     fitting = _fitting(found, context.settings.max_response_bytes)
