@@ -147,7 +147,10 @@ def server_is_gone(server: socket.socket) -> bool:
 
 def spare(requests: socket.socket, take: int, umask: int, handoff: HandoffSender) -> None:
     """Waits for a job, with all done that can be done before the job is known."""
-    lifecycle.rehearse()
+    try:
+        lifecycle.rehearse()
+    except OSError:
+        pass  # no descriptors are left now: there may be some when a job comes
     message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
     if not message:
         os._exit(0)  # the server is gone
