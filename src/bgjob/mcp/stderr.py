@@ -39,14 +39,7 @@ class LossyText(io.TextIOBase):
 
 
 def use_lossy_stderr() -> None:
-    """For everything that this process prints. Without a stderr, no other file may get its number."""
-    try:
-        os.fstat(2)
-    except OSError:
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 2)
-        if null != 2:
-            os.close(null)
+    """For everything that this process prints."""
     sys.stderr = sys.stdout = LossyText(2)
 
 
