@@ -33,6 +33,8 @@ NO_REQUEST = (
     "This cannot be read as a request. Send one JSON-RPC 2.0 object a line: a method, params that are an object, "
     "and an id that is text or a whole number."
 )
+REPEATED_CHARACTERS = 200
+"""Of what a client sent, in an error."""
 
 
 class Answer(NamedTuple):
@@ -109,7 +111,7 @@ class Connection:
         if not isinstance(revision, str):
             raise RpcError(INVALID_PARAMS, f"{REVISION_KEY} must be a text.")
         if revision not in STATELESS:
-            told = {"supported": list(SUPPORTED), "requested": revision}
+            told = {"supported": list(SUPPORTED), "requested": revision[:REPEATED_CHARACTERS]}
             raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
         client = Client.of(meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY])
         return Request(request_id, method, params, revision, client, self._server)
@@ -118,7 +120,7 @@ class Connection:
         """Answers what the protocol itself can answer."""
         method = self._server.method(request.method)
         if method is None or method.era not in (None, "stateless" if request.is_stateless else "handshake"):
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method[:REPEATED_CHARACTERS])
         if method.extension:
             request.require_extension(method.extension)
         match request.method:

@@ -61,9 +61,10 @@ def _check(headers: Headers, name: str, expected: object) -> None:
 
 def decoded_value(value: str) -> str | None:
     """Value Encoding. None: this is no encoding of a text."""
-    if not (value.startswith(ENCODED_BEGIN) and value.endswith(ENCODED_END)):
+    encoded = value.removeprefix(ENCODED_BEGIN)
+    if encoded == value or not encoded.endswith(ENCODED_END):
         return value
-    inside = value[len(ENCODED_BEGIN) : -len(ENCODED_END)]
+    inside = encoded.removesuffix(ENCODED_END)
     try:
         plain = base64.b64decode(inside, validate=True)
         return plain.decode() if base64.b64encode(plain).decode() == inside else None
