@@ -1,9 +1,7 @@
 """How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
 
 from datetime import UTC, datetime
-from typing import Any, Literal, NotRequired, cast
-
-from typing_extensions import TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from bgjob.api import Executed, JobEvent, JobStatus, Output
 from bgjob.api.hints import still_running

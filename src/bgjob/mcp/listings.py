@@ -1,20 +1,18 @@
 """What the tools answer about many jobs: lists, lines that were found, events."""
 
 from dataclasses import dataclass
-from typing import Annotated
-
-from pydantic import Field
+from typing import Annotated, ClassVar
 
 from bgjob.api import EventPage, Found, FoundInJob, Match, Page
 from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import Job, StatusWord, exit_code, status_word
+from bgjob.mcp.answers import Answer
 from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
-from bgjob.mcp.registry import LONG
 from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
 
 
 @dataclass(frozen=True)
-class Listed:
+class Listed(Answer):
     job_id: str
     status: StatusWord
     command: str
@@ -46,8 +44,10 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Listing:
-    jobs: Annotated[list[Listed], LONG]
+class Listing(Answer):
+    LONG: ClassVar[frozenset[str]] = frozenset({"jobs"})
+
+    jobs: list[Listed]
     next_cursor: str | None = None
 
     @classmethod
@@ -56,7 +56,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class FoundLine:
+class FoundLine(Answer):
     line: str
     cursor: str
     stream: Text = None
@@ -77,7 +77,7 @@ class FoundLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundIn:
+class FoundIn(Answer):
     job_id: str
     name: Text = None
     matches: list[FoundLine]
@@ -89,10 +89,10 @@ class FoundIn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundLines:
-    count: Annotated[int, Field(description="of all matches")]
+class FoundLines(Answer):
+    count: Annotated[int, {"description": "of all matches"}]
     shown: Count = None
-    complete: Annotated[bool, Field(description="false: 30 s were up")]
+    complete: Annotated[bool, {"description": "false: 30 s were up"}]
     jobs: list[FoundIn]
 
     @classmethod
@@ -102,10 +102,12 @@ class FoundLines:
 
 
 @dataclass(frozen=True)
-class Told:
-    events: Annotated[list[ToldEvent], Field(description="oldest first"), LONG]
+class Told(Answer):
+    LONG: ClassVar[frozenset[str]] = frozenset({"events"})
+
+    events: Annotated[list[ToldEvent], {"description": "oldest first"}]
     cursor: str
-    more: Annotated[bool | None, Field(description="call again with cursor")] = None
+    more: Annotated[bool | None, {"description": "call again with cursor"}] = None
     left_out: Count = None
     earlier: Text = None
     gone_bytes: int | None = None

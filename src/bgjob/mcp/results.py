@@ -4,9 +4,7 @@ A field that is None is left out of the answer.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Annotated, Any, ClassVar, Literal
 
 from bgjob.api import (
     Executed,
@@ -30,6 +28,7 @@ from bgjob.core.job import (
     limit_word,
     status_word,
 )
+from bgjob.mcp.answers import Answer
 from bgjob.mcp.fields import (
     duration_s_of,
     meant_id,
@@ -44,19 +43,16 @@ from bgjob.mcp.fields import (
     started,
     timestamp,
 )
-from bgjob.mcp.registry import LONG, OUTPUT
-from bgjob.mcp.schema import UNLISTED
+from bgjob.mcp.registry import UNLISTED
 from bgjob.system.processes import signal_name
 
 # a field that few answers have is not in the schema, which every caller pays for
-Rare = Field(json_schema_extra={UNLISTED: True})
+Rare = {UNLISTED: True}
 Count = Annotated[int | None, Rare]
 Text = Annotated[str | None, Rare]
 Texts = Annotated[list[str] | None, Rare]
 Seconds = Annotated[float | None, Rare]
 Flag = Annotated[bool | None, Rare]
-Screen = Annotated[str | None, Rare, LONG]
-Interleaved = Annotated[str | None, Rare, OUTPUT]
 # Of a command that is shown whole: a command may have any size, an answer may not.
 COMMAND_CHARACTERS = 20_000
 
@@ -65,19 +61,19 @@ COMMAND_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneJob:
+class OneJob(Answer):
     job_id: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeantJob:
+class MeantJob(Answer):
     """Where the caller did not give its id."""
 
     job_id: Text = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Standing(Answer):
     """How a job stands."""
 
     status: str
@@ -97,7 +93,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class Shown(Answer):
     """What an answer shows of a job's output beside stdout and stderr, and what is missing."""
 
     stdout_left_out_bytes: Count = None
@@ -109,15 +105,15 @@ class Shown:
     highlight: Texts = None
     title: Text = None
     screen_incomplete: Flag = None
-    screen: Screen = None
-    interleaved: Interleaved = None
+    screen: Text = None
+    interleaved: Text = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Printed(Shown, Standing):
     cursor: str
-    stdout: Annotated[str, OUTPUT]
-    stderr: Annotated[str, OUTPUT]
+    stdout: str
+    stderr: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,15 +134,15 @@ class Read(Printed, MeantJob):
 
 @dataclass(frozen=True, kw_only=True)
 class Started(Shown, Standing, OneJob):
-    met: Annotated[bool | None, Field(description="of until")] = None
+    met: Annotated[bool | None, {"description": "of until"}] = None
     condition: Text = None
     match: Text = None
     waited_s: Seconds = None
     reused: Flag = None
     command: Text = None
     cursor: str | None = None
-    stdout: Annotated[str | None, OUTPUT] = None
-    stderr: Annotated[str | None, OUTPUT] = None
+    stdout: str | None = None
+    stderr: str | None = None
 
     @classmethod
     def of(cls, ran: Executed) -> "Started":
@@ -176,6 +172,8 @@ class Started(Shown, Standing, OneJob):
 
 @dataclass(frozen=True, kw_only=True)
 class Status(MeantJob):
+    LONG: ClassVar[frozenset[str]] = frozenset({"command", "runs", "activity"})
+
     status: StatusWord
     exit_code: int | None = None
     cause: Text = None
@@ -186,7 +184,7 @@ class Status(MeantJob):
     phase: Annotated[Literal["restarting"] | None, Rare] = None
     position: Count = None
     priority: Count = None
-    waits_for_input: Annotated[bool | None, Field(description="it sits at prompt")] = None
+    waits_for_input: Annotated[bool | None, {"description": "it sits at prompt"}] = None
     prompt: str | None = None
     log: str | None = None
     log_note: Text = None
@@ -201,12 +199,12 @@ class Status(MeantJob):
     pid: Count = None
     peak_memory_bytes: Count = None
     cwd: Annotated[str, Rare]
-    command: Annotated[str, LONG]
+    command: str
     restarts: Count = None
-    runs: Annotated[list[dict[str, Any]] | None, Rare, LONG] = None
+    runs: Annotated[list[dict[str, Any]] | None, Rare] = None
     limits: Annotated[dict[str, Any] | None, Rare] = None
     limited_by: Annotated[dict[str, str] | None, Rare] = None
-    activity: Annotated[dict[str, Any] | None, Rare, LONG] = None
+    activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
     def of(cls, status: JobStatus, asked: str) -> "Status":
@@ -270,7 +268,7 @@ class Reply(Printed, MeantJob):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitedFor(Printed, OneJob):
-    condition: Annotated[str | None, Field(description="exit, pattern, port, …")] = None
+    condition: Annotated[str | None, {"description": "exit, pattern, port, …"}] = None
     match: str | None = None
 
     @classmethod
@@ -294,7 +292,7 @@ class WaitedFor(Printed, OneJob):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waits:
+class Waits(Answer):
     met: bool
     waited_s: Seconds = None
     jobs: list[WaitedFor]
@@ -307,9 +305,9 @@ class Waits:
 
 
 @dataclass(frozen=True)
-class Killing:
+class Killing(Answer):
     status: KillWord
-    processes: Annotated[int, Field(description="how many there were")]
+    processes: Annotated[int, {"description": "how many there were"}]
     exit_code: Count = None
     signal: Text = None
     job_id: Text = None

@@ -1,59 +1,37 @@
-"""The wire: JSON-RPC, a message a line, over the process's own stdin and stdout.
+"""The stdio transport: a message a line over the process's own stdin and stdout. (Transports, stdio.)
 
-The SDK's stdio_server spends three thread hops on a call, longer than most calls take; this one spends one.
+The main thread reads, and performs what is quick; what may take long gets a thread. No thread waits for a
+client that does not read: its answers are kept, up to a bound, above which no more requests are read.
 """
 
-import asyncio
 import fcntl
-import json
-import logging
 import os
 import select
 import sys
-import threading
-import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from typing import NamedTuple, NoReturn
 
-import anyio
-import anyio.to_thread
-from mcp.server.lowlevel import Server
-from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
-from pydantic import BaseModel, ValidationError
+from bgjob.mcp.caller import Caller
+from bgjob.mcp.complaints import shown
+from bgjob.mcp.line_reader import lines
+from bgjob.mcp.outbox import Outbox
+from bgjob.mcp.service import Service
+from bgjob.mcp.stderr import report, warn
+from bgjob.mcp.workers import Workers
+from bgjob.protocol import jsonrpc
+from bgjob.protocol.connection import Answer, Cancelled, Connection
+from bgjob.protocol.jsonrpc import PARSE_ERROR, Message, RequestId, RpcError, decoded, encoded
+from bgjob.protocol.request import Request
+from bgjob.protocol.server import Server
 
-from bgjob.home.jobdir import write_all
-from bgjob.mcp.schema import shown
-
-LAST_ANSWERS_S = 1.0
-"""How long calls may go on after the client closed our stdin: it may still read their answers."""
-STUCK_S = 1.5
-"""When the process ends even if the loop is stuck."""
-UNDELIVERED = 64
-"""How many messages may wait for the loop before the reader waits too."""
-
-NO_REQUEST = ErrorData(
-    code=INVALID_REQUEST,
-    message="This cannot be read as a request. Send one JSON-RPC 2.0 object a line: a method, params that are an "
-    "object and not nested too deep, and an id that is text or a whole number.",
-)
-
-log = logging.getLogger(__name__)
+UNREAD_S = 10.0
+"""How long after the end of stdin an answer may wait without a byte of it being read."""
+TOO_LONG = "This line is longer than 64 MB. Send a file's path instead of its content."
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """The client, under two descriptors that nothing else in this process knows."""
 
     read_fd: int
@@ -72,151 +50,121 @@ def claim() -> Wire:
     return wire
 
 
-def serve(server: Server[Any], wire: Wire) -> NoReturn:
-    """Serves until the client is gone, then ends the process: calls may sit in threads that never end."""
+def serve(
+    server: Server, service_for: Callable[[Callable[[Message], None]], Service], wire: Wire
+) -> NoReturn:
+    """Serves until the client is gone, then ends the process: calls may sit in threads that never end.
+
+    `service_for`: makes the service of this client, given how to send to it at any time.
+    """
     try:
-        anyio.run(_Connection(wire).run, server)
-    except Exception:
-        log.exception("The server broke")
-    _end_process(1)
+        _Session(server, service_for, wire).run()
+    except Exception:  # noqa: BLE001
+        report("The server broke")
+        _end_process(1)
+    _end_process(0)
 
 
-def _end_process(code: int = 0) -> NoReturn:
+def _end_process(code: int) -> NoReturn:
     with suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(code)
 
 
-class NoMessage:
-    """A line that is no message, and the requests in it that wait for an answer."""
-
-    def __init__(self, read: object = None) -> None:
-        objects = [each for each in (read if isinstance(read, list) else [read]) if isinstance(each, dict)]
-        requests = [each for each in objects if not {"result", "error"} & each.keys()]
-        self.ids = [_usable(each["id"]) for each in requests if each.get("id") is not None]
-        """None for an id of a kind that no id may have."""
-
-
-def _usable(request_id: object) -> RequestId | None:
-    return request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
-
-
-class _Connection:
-    def __init__(self, wire: Wire) -> None:
+class _Session:
+    def __init__(
+        self, server: Server, service_for: Callable[[Callable[[Message], None]], Service], wire: Wire
+    ) -> None:
         self._wire = wire
-        self._room = threading.Semaphore(UNDELIVERED)
-        self._inbox, self._received = anyio.create_memory_object_stream[SessionMessage | Exception](
-            float("inf")
-        )
-        self._outbox, self._answers = anyio.create_memory_object_stream[SessionMessage](0)
-        self._unanswered: set[RequestId | None] = set()
-        self._client_gone = False
+        self._outbox = Outbox(wire.write_fd, self._wake)
+        self._connection = Connection(server, can_notify=True)
+        self._service = service_for(self._send)
+        self._workers = Workers()
+        self._in_flight: dict[RequestId, Caller] = {}
+        self._woken_by: int | None = None
 
-    async def run(self, server: Server[Any]) -> None:
-        self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._read, name="stdin", daemon=True).start()
-        async with anyio.create_task_group() as self._tasks:
-            self._tasks.start_soon(self._write)
-            await server.run(self._received, self._outbox, server.create_initialization_options())
+    def run(self) -> None:
+        for line in lines(self._wire.read_fd):
+            self._receive(line)
+            self._outbox.wait_for_room()
+            if self._outbox.is_broken:
+                return
+        self._finish()
 
-    def _read(self) -> None:
-        """A thread, because no other way of reading works alike on pipes, sockets, files and terminals."""
+    def _send(self, message: Message) -> None:
+        self._outbox.send(encoded(message) + b"\n")
+
+    # -- requests -----------------------------------------------------------------------------------
+
+    def _receive(self, line: bytes | None) -> None:
+        if line is not None and not line.strip():
+            return
         try:
-            with open(self._wire.read_fd, "rb", buffering=1 << 16, closefd=False) as lines:
-                for line in lines:
-                    self._room.acquire()
-                    self._loop.call_soon_threadsafe(self._deliver, parsed(line))
-        except OSError:
-            log.warning("stdin broke", exc_info=True)
+            message = self._read(line)
+        except RpcError as problem:
+            self._send(jsonrpc.error(None, problem))
+            return
+        for received in self._connection.receive(message):
+            match received:
+                case Answer(answer):
+                    self._send(answer)
+                case Cancelled(request_id):
+                    self._cancel(request_id)
+                case Request():
+                    self._perform(received)
+
+    def _read(self, line: bytes | None) -> object:
+        if line is None:
+            raise RpcError(PARSE_ERROR, TOO_LONG)
+        try:
+            return decoded(line)
+        except RpcError:
+            warn(f"Not a JSON-RPC message: {shown(line.decode(errors='replace').strip())}")
+            raise
+
+    def _perform(self, request: Request) -> None:
+        caller = Caller(request, self._send)
+        self._in_flight[request.id] = caller
+        work = partial(self._answer, request, caller)
+        if self._service.blocks(request):
+            self._workers.start(work)
+        else:
+            work()
+
+    def _answer(self, request: Request, caller: Caller) -> None:
+        try:
+            caller.send(self._service.perform(request, caller))
         finally:
-            self._loop.call_soon_threadsafe(self._end_of_input)
-            time.sleep(STUCK_S)
-            _end_process()
+            caller.close()
+            if self._in_flight.get(request.id) is caller:
+                del self._in_flight[request.id]
+            self._wake()
 
-    def _deliver(self, received: SessionMessage | NoMessage) -> None:
-        self._room.release()
-        if isinstance(received, NoMessage):
-            self._refuse(received)
-        else:
-            self._note(received.message)
-            self._inbox.send_nowait(received)
+    def _cancel(self, request_id: RequestId) -> None:
+        if caller := self._in_flight.get(request_id):
+            caller.cancel()
+            self._in_flight.pop(request_id, None)
 
-    def _refuse(self, line: NoMessage) -> None:
-        for request_id in line.ids:
-            self._unanswered.add(request_id)
-            refusal = JSONRPCError(jsonrpc="2.0", id=request_id, error=NO_REQUEST)
-            self._tasks.start_soon(self._outbox.send, SessionMessage(refusal))
+    # -- the end ------------------------------------------------------------------------------------
 
-    def _note(self, message: JSONRPCMessage) -> None:
-        if isinstance(message, JSONRPCRequest):
-            self._unanswered.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._unanswered -= {_usable((message.params or {}).get("requestId"))}
+    def _finish(self) -> None:
+        """The client sends no more: what it has asked for is still answered, as long as somebody reads."""
+        self._service.close()
+        readable, self._woken_by = os.pipe()
+        poll = select.poll()
+        poll.register(self._wire.write_fd, 0)  # tells only that nobody reads any more
+        poll.register(readable, select.POLLIN)
+        while (self._in_flight or not self._outbox.is_empty) and not self._outbox.is_broken:
+            written_before = self._outbox.written_bytes
+            is_unread = not self._outbox.is_empty
+            ready = dict(poll.poll(UNREAD_S * 1000 if is_unread else None))
+            if self._wire.write_fd in ready or (
+                not ready and is_unread and self._outbox.written_bytes == written_before
+            ):
+                return
+            if readable in ready:
+                os.read(readable, 4096)
 
-    def _end_of_input(self) -> None:
-        self._client_gone = True
-        self._loop.call_later(LAST_ANSWERS_S if self._unanswered else 0, _end_process)
-
-    async def _write(self) -> None:
-        async for answer in self._answers:
-            line = answer.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-            try:
-                await self._send(line)
-            except OSError:
-                _end_process()  # the client does not read any more
-            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
-                self._unanswered.discard(answer.message.id)
-            if self._client_gone and not self._unanswered:
-                _end_process()
-
-    async def _send(self, line: bytes) -> None:
-        """At once where it cannot block, else in a thread: a client that reads slowly stops no other call."""
-        if len(line) <= select.PIPE_BUF and _writable(self._wire.write_fd):
-            write_all(self._wire.write_fd, line)
-        else:
-            await anyio.to_thread.run_sync(write_all, self._wire.write_fd, line)
-
-
-def _writable(fd: int) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLOUT)
-    return bool(poll.poll(0))
-
-
-def parsed(line: bytes) -> SessionMessage | NoMessage:
-    """The message, or what is to be refused; the server goes on either way."""
-    with suppress(ValidationError):
-        return _message(line)
-    try:
-        read = _mended(line)
-        with suppress(ValidationError):
-            return _message(read)
-        no_message = NoMessage(json.loads(read))
-    except (ValueError, RecursionError):
-        no_message = NoMessage()
-    log.warning("Not a JSON-RPC message: %s", shown(line.decode(errors="replace").strip()))
-    return no_message
-
-
-def _message(line: bytes) -> SessionMessage:
-    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-    if isinstance(message, JSONRPCNotification):
-        _WithoutId.model_validate_json(line)
-    return SessionMessage(message)
-
-
-class _WithoutId(BaseModel):
-    """A request whose id is a fraction or a list looks like a notification, but its client waits."""
-
-    id: None = None
-
-
-def _mended(line: bytes) -> bytes:
-    """Half an emoji is JSON to JavaScript but not to pydantic; better a `?` than a call without an answer."""
-    message = json.loads(line.decode("utf-8-sig", errors="replace"), parse_int=_whole)
-    return json.dumps(message, ensure_ascii=False).encode(errors="replace")
-
-
-def _whole(digits: str) -> float:
-    """More digits than Python reads are as good as infinite."""
-    return int(digits) if len(digits) < 4000 else float("inf")
+    def _wake(self) -> None:
+        if self._woken_by is not None:
+            os.write(self._woken_by, b".")

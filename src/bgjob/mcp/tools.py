@@ -1,94 +1,94 @@
 """The tools. Their docstrings are product text: models choose by them, and directories score them."""
 
-from typing import Annotated, Any, Literal
-
-from mcp_types import ToolAnnotations
-from pydantic import Field
-from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+from typing import Annotated, Any, Literal, TypedDict
 
 from bgjob.api import FEW_TOKENS, IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import EventKind, StatusWord, StdinWord
 from bgjob.core.options import ALL_OPTIONS
+from bgjob.mcp.caller import Caller
 from bgjob.mcp.listings import FoundLines, Listing, Told
-from bgjob.mcp.registry import Caller, Registry
+from bgjob.mcp.registry import UNLISTED, Kind, Registry
 from bgjob.mcp.results import Killing, Read, Reply, Started, Status, Waits
-from bgjob.mcp.schema import UNLISTED
 
-READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-DOES_ANYTHING = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+READS = Kind("read", {"readOnlyHint": True, "openWorldHint": False})
+DOES_ANYTHING = Kind(
+    "run",
+    {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True},
 )
-ENDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+ENDS = Kind(
+    "kill",
+    {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
 )
 
-JobId = Annotated[str, Field(description="Id, its first characters (4 or more), or name")]
-Since = Annotated[str | None, Field(description="Cursor of an earlier answer: only what is new")]
-MaxTokens = Annotated[int | None, Field(ge=50, description="Per stream; else 8000 in all")]
-FewTokens = Annotated[int, Field(ge=50, description="Per stream")]
-Pattern = Annotated[str | None, Field(description="RE2, e.g. 'ready in|listening'")]
-StopPattern = Annotated[str | None, Field(description="Ends the wait, not the job, e.g. '^error'")]
-Port = Annotated[int | None, Field(ge=0, le=65535, description="It listens on it; 0: any")]
-Silence = Annotated[float | None, Field(gt=0, description="Seconds without output")]
-ForInput = Annotated[bool, Field(description="It reads its stdin")]
+JobId = Annotated[str, {"description": "Id, its first characters (4 or more), or name"}]
+Since = Annotated[str | None, {"description": "Cursor of an earlier answer: only what is new"}]
+MaxTokens = Annotated[int | None, {"minimum": 50, "description": "Per stream; else 8000 in all"}]
+FewTokens = Annotated[int, {"minimum": 50, "description": "Per stream"}]
+Pattern = Annotated[str | None, {"description": "RE2, e.g. 'ready in|listening'"}]
+StopPattern = Annotated[str | None, {"description": "Ends the wait, not the job, e.g. '^error'"}]
+Port = Annotated[int | None, {"minimum": 0, "maximum": 65535, "description": "It listens on it; 0: any"}]
+Silence = Annotated[float | None, {"exclusiveMinimum": 0, "description": "Seconds without output"}]
+ForInput = Annotated[bool, {"description": "It reads its stdin"}]
 
 OPTIONS = (
     "Limits: memory, file_size, output (bytes or '2GB'), cpu_s, silence_s (seconds), processes, open_files; on_output "
     "'stop'. Queue: after_policy 'any', delay_s, priority -1000..1000, group. restart 'on-failure'|'always', "
     "max_restarts, backoff_s"
 )
-Unlisted = Field(json_schema_extra={UNLISTED: True})
+Unlisted = {UNLISTED: True}
 """Accepted, and described in docs/reference.md; the schema, which every caller pays for, does without."""
 Raw = Annotated[bool, Unlisted]
 Literally = Annotated[bool, Unlisted]
 Stream = Annotated[Literal["stdout", "stderr"] | None, Unlisted]
 Size = Annotated[int | None, Unlisted]
 
-TOOLS = Registry[Jobs]()
+TOOLS = Registry[Jobs]("tools.json")
 
 
 class UntilArgument(TypedDict, total=False):
-    """As bgjob.api.wait.Until: pydantic reads only such a class."""
+    """As bgjob.api.wait.Until, with what the schema says of it."""
 
     pattern: str | None
     stop_pattern: str | None
-    port: Annotated[int | None, Field(ge=0, le=65535)]
-    silence_s: Annotated[float | None, Field(gt=0)]
+    port: Annotated[int | None, {"minimum": 0, "maximum": 65535}]
+    silence_s: Annotated[float | None, {"exclusiveMinimum": 0}]
     for_input: bool
     literal: Literally
     stream: Stream
 
 
-@TOOLS.tool(DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
+@TOOLS.tool("Run a command", DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
 def execute_command(
     jobs: Jobs,
     caller: Caller,
-    command: Annotated[str, Field(description="E.g. 'npm ci && npm test'; no & at its end")],
-    cwd: Annotated[str | None, Field(description="Default: server's")] = None,
+    command: Annotated[str, {"description": "E.g. 'npm ci && npm test'; no & at its end"}],
+    cwd: Annotated[str | None, {"description": "Default: server's"}] = None,
     env: Annotated[
         dict[str, str] | None,
-        Field(description="To add; for secrets: others can see command"),
+        {"description": "To add; for secrets: others can see command"},
     ] = None,
-    name: Annotated[str | None, Field(description="E.g. 'dev'; usable as job_id")] = None,
-    timeout_s: Annotated[float | None, Field(gt=0, description="Kill the job after; to wait, wait_s")] = None,
+    name: Annotated[str | None, {"description": "E.g. 'dev'; usable as job_id"}] = None,
+    timeout_s: Annotated[
+        float | None, {"exclusiveMinimum": 0, "description": "Kill the job after; to wait, wait_s"}
+    ] = None,
     shell: Annotated[str | None, Unlisted] = None,
     wait_s: Annotated[
-        float, Field(ge=0, description="Wait up to so long (45 s) for its end or a prompt")
+        float, {"minimum": 0, "description": "Wait up to so long (45 s) for its end or a prompt"}
     ] = 0,
-    until: Annotated[UntilArgument | None, Field(description="Wait for this instead")] = None,
+    until: Annotated[UntilArgument | None, {"description": "Wait for this instead"}] = None,
     stdin: Annotated[
-        StdinWord | None, Field(description="null: /dev/null, default with wait_s; open: to type into")
+        StdinWord | None, {"description": "null: /dev/null, default with wait_s; open: to type into"}
     ] = None,
-    pty: Annotated[bool, Field(description="A terminal: REPLs, editors, menus, passwords")] = False,
+    pty: Annotated[bool, {"description": "A terminal: REPLs, editors, menus, passwords"}] = False,
     if_running: Annotated[
         IfRunning,
-        Field(description="If one of this name runs: start another, use it, fail, kill it"),
+        {"description": "If one of this name runs: start another, use it, fail, kill it"},
     ] = "new",
     max_tokens: FewTokens = FEW_TOKENS,
-    queue: Annotated[bool, Field(description="If no slot is free, wait for one")] = False,
-    after: Annotated[list[str] | None, Field(description="Start when these jobs succeeded")] = None,
-    watch: Annotated[list[str] | None, Field(description="RE2; matching lines become events")] = None,
-    options: Annotated[dict[str, Any] | None, Field(description=OPTIONS)] = None,
+    queue: Annotated[bool, {"description": "If no slot is free, wait for one"}] = False,
+    after: Annotated[list[str] | None, {"description": "Start when these jobs succeeded"}] = None,
+    watch: Annotated[list[str] | None, {"description": "RE2; matching lines become events"}] = None,
+    options: Annotated[dict[str, Any] | None, {"description": OPTIONS}] = None,
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
     rows: Annotated[int, Unlisted] = 24,
     cols: Annotated[int, Unlisted] = 80,
@@ -120,27 +120,27 @@ def execute_command(
             until=until,
             shown=Shown.within(max_tokens, view=None),
             cancellation=caller.cancellation,
-            tell=caller.tell(wait_s or None),
+            tell=caller.tell,
         )
     )
 
 
-@TOOLS.tool(READS, blocks=True)
+@TOOLS.tool("Wait for jobs", READS, blocks=True)
 def wait_for_job(
     jobs: Jobs,
     caller: Caller,
-    job_ids: Annotated[list[str], Field(description="Ids, first characters or names")],
+    job_ids: Annotated[list[str], {"description": "Ids, first characters or names"}],
     pattern: Pattern = None,
     stop_pattern: StopPattern = None,
     port: Port = None,
     silence_s: Silence = None,
     for_input: ForInput = False,
-    mode: Annotated[Mode, Field(description="One job suffices, or all")] = "any",
+    mode: Annotated[Mode, {"description": "One job suffices, or all"}] = "any",
     since: Annotated[
         str | dict[str, str] | None,
-        Field(description="Cursor: only what is new; or {job_id: cursor}"),
+        {"description": "Cursor: only what is new; or {job_id: cursor}"},
     ] = None,
-    timeout_s: Annotated[float, Field(ge=0, description="At most 45 a call")] = 45,
+    timeout_s: Annotated[float, {"minimum": 0, "description": "At most 45 a call"}] = 45,
     max_tokens: FewTokens = FEW_TOKENS,
     literal: Literally = False,
     stream: Stream = None,
@@ -167,17 +167,17 @@ def wait_for_job(
             timeout_s=timeout_s,
             shown=Shown.within(max_tokens, raw, view=None),
             cancellation=caller.cancellation,
-            tell=caller.tell(timeout_s),
+            tell=caller.tell,
         ),
         mode,
     )
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("Job status", READS)
 def get_job_status(
     jobs: Jobs,
     job_id: JobId,
-    detail: Annotated[bool, Field(description="Also CPU, memory, processes, ports")] = False,
+    detail: Annotated[bool, {"description": "Also CPU, memory, processes, ports"}] = False,
 ) -> Status:
     """Tell how one job stands, without its output: status, exit code, prompt if it waits for input, times, path of
     its log for your own grep. completed = exit code 0; failed = another, never started, or lost (its end was
@@ -187,16 +187,16 @@ def get_job_status(
     return Status.of(jobs.status(job_id, detail=detail, with_log=True), job_id)
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("Job output", READS)
 def get_job_output(
     jobs: Jobs,
     job_id: JobId,
     since: Since = None,
     max_tokens: MaxTokens = None,
-    raw: Annotated[bool, Field(description="With colours and progress")] = False,
+    raw: Annotated[bool, {"description": "With colours and progress"}] = False,
     view: Annotated[
         View,
-        Field(description="interleaved: with times; screen: a pty's"),
+        {"description": "interleaved: with times; screen: a pty's"},
     ] = "apart",
 ) -> Read:
     """Read all that a job printed, or what is new since a cursor; while it runs or after. Never waits, consumes
@@ -207,11 +207,13 @@ def get_job_output(
     return Read.of(jobs.read(job_id, since, Shown.within(max_tokens, raw, view)), job_id)
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("Tail of a job's output", READS)
 def tail_job_output(
     jobs: Jobs,
     job_id: JobId,
-    lines: Annotated[int, Field(ge=1, le=1000, description="Per stream; max_tokens cuts further")] = 50,
+    lines: Annotated[
+        int, {"minimum": 1, "maximum": 1000, "description": "Per stream; max_tokens cuts further"}
+    ] = 50,
     since: Since = None,
     max_tokens: MaxTokens = None,
     view: Annotated[View | None, Unlisted] = None,
@@ -224,13 +226,13 @@ def tail_job_output(
     return Read.of(jobs.read_tail(job_id, lines, Shown.within(max_tokens, raw, view), since), job_id)
 
 
-@TOOLS.tool(READS, blocks=True)
+@TOOLS.tool("Search in output", READS, blocks=True)
 def search_job_output(
     jobs: Jobs,
-    pattern: Annotated[str, Field(description="RE2, e.g. '(?i)error|failed'")],
-    job_ids: Annotated[list[str] | None, Field(description="Default: all jobs")] = None,
-    context_lines: Annotated[int, Field(ge=0, le=20, description="Lines around each")] = 0,
-    limit: Annotated[int, Field(ge=1, le=500, description="The newest so many")] = 20,
+    pattern: Annotated[str, {"description": "RE2, e.g. '(?i)error|failed'"}],
+    job_ids: Annotated[list[str] | None, {"description": "Default: all jobs"}] = None,
+    context_lines: Annotated[int, {"minimum": 0, "maximum": 20, "description": "Lines around each"}] = 0,
+    limit: Annotated[int, {"minimum": 1, "maximum": 500, "description": "The newest so many"}] = 20,
     literal: Literally = False,
     stream: Stream = None,
     after: Annotated[str | None, Unlisted] = None,
@@ -258,18 +260,18 @@ def search_job_output(
     )
 
 
-@TOOLS.tool(READS, blocks=True)
+@TOOLS.tool("What happened to jobs", READS, blocks=True)
 def job_events(
     jobs: Jobs,
     caller: Caller,
     since: Annotated[
         str | None,
-        Field(description="Your last cursor; default: last 10; with timeout_s: from now"),
+        {"description": "Your last cursor; default: last 10; with timeout_s: from now"},
     ] = None,
-    job_ids: Annotated[list[str] | None, Field(description="Default: all jobs")] = None,
-    kinds: Annotated[list[EventKind] | None, Field(description="Default: all")] = None,
-    timeout_s: Annotated[float, Field(ge=0, description="Wait for one, at most 45")] = 0,
-    max_tokens: Annotated[int | None, Field(ge=50, description="Default 2000")] = None,
+    job_ids: Annotated[list[str] | None, {"description": "Default: all jobs"}] = None,
+    kinds: Annotated[list[EventKind] | None, {"description": "Default: all"}] = None,
+    timeout_s: Annotated[float, {"minimum": 0, "description": "Wait for one, at most 45"}] = 0,
+    max_tokens: Annotated[int | None, {"minimum": 50, "description": "Default 2000"}] = None,
 ) -> Told:
     """Tell what happened to jobs: ended with its cause, input (sits at a prompt), matched (a watch), limits, starts.
     Call it after a restart or compaction, or to wait for any job: with your last cursor it misses nothing,
@@ -286,17 +288,17 @@ def job_events(
             newest=10,
             condensed=True,
             cancellation=caller.cancellation,
-            tell=caller.tell(timeout_s),
+            tell=caller.tell,
         )
     )
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("List jobs", READS)
 def list_jobs(
     jobs: Jobs,
-    status: Annotated[StatusWord | None, Field(description="Default: all")] = None,
-    limit: Annotated[int, Field(ge=1, le=1000, description="Page size")] = 20,
-    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None,
+    status: Annotated[StatusWord | None, {"description": "Default: all"}] = None,
+    limit: Annotated[int, {"minimum": 1, "maximum": 1000, "description": "Page size"}] = 20,
+    cursor: Annotated[str | None, {"description": "next_cursor of the page before"}] = None,
 ) -> Listing:
     """List jobs, newest first, of all this user's servers and people on this machine. Use it to find a job_id, or
     what runs (status=running: also ended jobs that left processes) or failed; use get_job_status instead for one
@@ -305,17 +307,17 @@ def list_jobs(
     return Listing.of(jobs.list(status, limit, cursor))
 
 
-@TOOLS.tool(DOES_ANYTHING, blocks=True)
+@TOOLS.tool("Type into a job", DOES_ANYTHING, blocks=True)
 def interact_with_job(
     jobs: Jobs,
     job_id: JobId,
-    input: Annotated[str | None, Field(description="Text; Enter is added unless keys follow")] = None,
+    input: Annotated[str | None, {"description": "Text; Enter is added unless keys follow"}] = None,
     keys: Annotated[
         list[str] | None,
-        Field(description="Pressed after input, e.g. ['down','enter','ctrl-c']"),
+        {"description": "Pressed after input, e.g. ['down','enter','ctrl-c']"},
     ] = None,
-    wait_s: Annotated[float, Field(ge=0, description="At most 45")] = 5,
-    close_stdin: Annotated[bool, Field(description="Then EOF")] = False,
+    wait_s: Annotated[float, {"minimum": 0, "description": "At most 45"}] = 5,
+    close_stdin: Annotated[bool, {"description": "Then EOF"}] = False,
     max_tokens: FewTokens = FEW_TOKENS,
     view: Annotated[View | None, Unlisted] = None,
     add_newline: Annotated[bool | None, Unlisted] = None,
@@ -341,13 +343,13 @@ def interact_with_job(
     )
 
 
-@TOOLS.tool(ENDS, blocks=True)
+@TOOLS.tool("End a job", ENDS, blocks=True)
 def kill_job(
     jobs: Jobs,
     job_id: JobId,
-    grace_s: Annotated[float, Field(ge=0, le=60, description="Until SIGKILL; 0: at once")] = 5,
-    signal: Annotated[str, Field(description="E.g. TERM, INT, HUP")] = "TERM",
-    only_signal: Annotated[bool, Field(description="Send signal and no more")] = False,
+    grace_s: Annotated[float, {"minimum": 0, "maximum": 60, "description": "Until SIGKILL; 0: at once"}] = 5,
+    signal: Annotated[str, {"description": "E.g. TERM, INT, HUP"}] = "TERM",
+    only_signal: Annotated[bool, {"description": "Send signal and no more"}] = False,
 ) -> Killing:
     """End a job with all its processes, also daemons it left, or take it out of the queue. Final, but its output
     stays readable. Sends signal, after grace_s SIGKILL, and returns when nothing is alive. already_terminated =

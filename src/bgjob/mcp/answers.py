@@ -1,0 +1,81 @@
+"""An answer of a tool as the client gets it: as structured content, and as the same JSON in text.
+
+Characters that cannot be seen are made visible, but in output, which the api has cleaned or the caller wants raw.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bgjob.mcp.answer_text import as_text
+from bgjob.output.cleaner import without_hidden
+
+ERROR_END_CHARACTERS = 1000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The base of all answers."""
+
+    OUTPUT: ClassVar[frozenset[str]] = frozenset({"stdout", "stderr", "interleaved"})
+    """Fields with a job's output."""
+    LONG: ClassVar[frozenset[str]] = frozenset({"screen"})
+    """Other fields that may be long. Both come after the short ones: clients cut the end of an answer."""
+
+
+def plain(answer: Any) -> Any:
+    """Dataclasses as dicts, without keys that are None; texts with their hidden characters made visible."""
+    if isinstance(answer, str):
+        return without_hidden(_sendable(answer))
+    if isinstance(answer, Answer):
+        return _fields(answer, answer.OUTPUT, answer.LONG)
+    if isinstance(answer, Mapping):
+        return {plain(str(key)): plain(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [plain(item) for item in answer]
+    return answer
+
+
+def _fields(answer: Answer, output: frozenset[str], long: frozenset[str]) -> dict[str, Any]:
+    present = [(name, value) for name, value in vars(answer).items() if value is not None]
+    last = output | long
+    return {
+        name: value if name in output else plain(value)
+        for name, value in sorted(present, key=lambda field: field[0] in last)
+    }
+
+
+def success(answer: dict[str, Any]) -> dict[str, Any]:
+    text = as_text(answer)
+    if not _is_sendable(text):
+        text = _sendable(text)
+        answer = json.loads(text)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": answer, "isError": False}
+
+
+def failure(message: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": plain(_short(message))}], "isError": True}
+
+
+def _short(message: str) -> str:
+    """A message may repeat what the caller gave, whatever its size; what matters is at its two ends."""
+    left_out = len(message) - 2 * ERROR_END_CHARACTERS
+    if left_out <= 0:
+        return message
+    ends = message[:ERROR_END_CHARACTERS], message[-ERROR_END_CHARACTERS:]
+    return f" ... ({left_out} characters left out) ... ".join(ends)
+
+
+def _sendable(text: str) -> str:
+    """With a replacement for lone surrogates, which stand for file names that are no UTF-8."""
+    return text if _is_sendable(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _is_sendable(text: str) -> bool:
+    """JSON cannot carry lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

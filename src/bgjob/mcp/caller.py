@@ -1,0 +1,58 @@
+"""The client of one request that is being performed: it is told of the progress, and can cancel."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from bgjob.api import Cancellation
+from bgjob.output.cleaner import without_hidden
+from bgjob.protocol.jsonrpc import Message
+from bgjob.protocol.request import Request
+
+
+class Caller:
+    """Its methods may be called from any thread."""
+
+    def __init__(self, request: Request, send: Callable[[Message], None]) -> None:
+        """`send`: gives a message that belongs to this request to the client."""
+        self._request = request
+        self._send = send
+        self._mutex = threading.Lock()
+        self._cancellation: Cancellation | None = None
+        self.is_cancelled = False
+
+    def send(self, message: Message) -> None:
+        """Nothing is sent about a request that is cancelled. (Patterns, Cancellation.)"""
+        with self._mutex:
+            if not self.is_cancelled:
+                self._send(message)
+
+    def cancel(self) -> None:
+        with self._mutex:
+            self.is_cancelled = True
+            if self._cancellation:
+                self._cancellation.cancel()
+
+    def close(self) -> None:
+        """The request has been performed."""
+        with self._mutex:
+            if self._cancellation:
+                self._cancellation.close()
+                self._cancellation = None
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """For a verb of the api that waits."""
+        with self._mutex:
+            if self._cancellation is None:
+                self._cancellation = Cancellation()
+                if self.is_cancelled:
+                    self._cancellation.cancel()
+            return self._cancellation
+
+    def tell(self, passed_s: float, message: str) -> None:
+        """Without a total: clients show it as a percentage of the time that a wait may take at most."""
+        progress = self._request.progress(passed_s, without_hidden(message))
+        if progress:
+            with suppress(OSError):  # the client is gone; the call ends by itself
+                self.send(progress)

@@ -1,0 +1,94 @@
+"""Lines for a client that may read slowly, or not at all."""
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from bgjob.mcp.line_reader import wait_until
+
+ROOM_BYTES = 8 << 20
+"""How much may wait for the client. Above it, no more requests are read."""
+AT_ONCE = 1 << 16
+
+
+class Outbox:
+    """Any thread may send, and none waits for the client: what does not fit now is written by a thread."""
+
+    def __init__(self, fd: int, on_change: Callable[[], None]) -> None:
+        """`on_change`: is called when all has been written, and when the client reads no more."""
+        self._fd, self._on_change = fd, on_change
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+        self._changed = threading.Condition()
+        self._unwritten: deque[bytes] = deque()
+        self._unwritten_bytes = 0
+        self._has_writer = False
+        self.written_bytes = 0
+        self.is_broken = False
+
+    def send(self, line: bytes) -> None:
+        with self._changed:
+            rest = line if self._unwritten else self._write_what_fits(line)
+            if not rest or self.is_broken:
+                return
+            self._unwritten.append(rest)
+            self._unwritten_bytes += len(rest)
+            self._changed.notify_all()
+            if not self._has_writer:
+                self._has_writer = True
+                threading.Thread(target=self._write_all, name="stdout", daemon=True).start()
+
+    def wait_for_room(self) -> None:
+        if self._unwritten_bytes > ROOM_BYTES:
+            with self._changed:
+                self._changed.wait_for(lambda: self._unwritten_bytes <= ROOM_BYTES or self.is_broken)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._unwritten
+
+    def _write_what_fits(self, line: bytes) -> bytes:
+        """In pieces that a pipe takes whole once it takes anything. Returns what is left."""
+        while line and self._poll.poll(0):
+            try:
+                written = os.write(self._fd, line[: select.PIPE_BUF])
+            except BlockingIOError:
+                break
+            except OSError:
+                self._break()
+                break
+            self.written_bytes += written
+            line = line[written:]
+        return line
+
+    def _write_all(self) -> None:
+        while not self.is_broken:
+            with self._changed:
+                self._changed.wait_for(lambda: self._unwritten)
+                line = self._unwritten[0]
+            self._write(line)
+            with self._changed:
+                self._unwritten.popleft()
+                self._unwritten_bytes -= len(line)
+                self._changed.notify_all()
+            if not self._unwritten:
+                self._on_change()
+
+    def _write(self, line: bytes) -> None:
+        """Waits for the client."""
+        left = memoryview(line)
+        while left and not self.is_broken:
+            try:
+                written = os.write(self._fd, left[:AT_ONCE])
+                self.written_bytes += written
+                left = left[written:]
+            except BlockingIOError:
+                wait_until(self._fd, select.POLLOUT)
+            except OSError:
+                self._break()
+
+    def _break(self) -> None:
+        self.is_broken = True
+        self._on_change()

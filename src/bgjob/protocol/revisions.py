@@ -1,0 +1,26 @@
+"""The revisions of the protocol. (Specification: Versioning and Compatibility.)"""
+
+HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""A client begins with `initialize`, and the connection remembers it. The specification calls them legacy."""
+STATELESS = ("2026-07-28",)
+"""Each request carries all that there is to know. The specification calls them modern."""
+SUPPORTED = (*reversed(STATELESS), *reversed(HANDSHAKE))
+
+NEWEST_HANDSHAKE = HANDSHAKE[-1]
+WITHOUT_HEADER = "2025-03-26"
+"""What a request over HTTP is of that does not say it. (Streamable HTTP, Protocol Version Header.)"""
+WITH_BATCHES = "2025-03-26"
+"""The one revision in which a message may be a list of messages."""
+
+# Overview, _meta
+PREFIX = "io.modelcontextprotocol/"
+REVISION_KEY = PREFIX + "protocolVersion"
+CLIENT_KEY = PREFIX + "clientInfo"
+CAPABILITIES_KEY = PREFIX + "clientCapabilities"
+SERVER_KEY = PREFIX + "serverInfo"
+SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
+
+
+def negotiated(asked: str) -> str:
+    """The revision of a connection: the one that its client asked for, or the newest we have."""
+    return asked if asked in HANDSHAKE else NEWEST_HANDSHAKE
