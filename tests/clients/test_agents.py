@@ -54,7 +54,7 @@ def test_codex_lists_our_tools(endpoint: Endpoint, project: Path, bare_environme
     CODEX.write(Path(bare_environment["HOME"]), project, endpoint)
     (status,) = server_status(project, bare_environment)["data"]
     assert status["serverInfo"]["name"] == "bgjob"
-    assert set(status["tools"]) == {tool.name for tool in TOOLS.listing}
+    assert set(status["tools"]) == set(TOOLS.tools)
     keep(CODEX.name, endpoint, "`codex app-server`, `mcpServerStatus/list`: all tools")
 
 

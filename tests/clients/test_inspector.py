@@ -55,7 +55,7 @@ def test_no_schema_of_a_tool_is_complained_about(
 ) -> None:
     """Warnings, too, would be on its stderr."""
     tools = Inspector(endpoint, bare_environment, era).ask("tools/list", "--strict")["tools"]
-    assert [tool["name"] for tool in tools] == [tool.name for tool in TOOLS.listing]
+    assert [tool["name"] for tool in tools] == list(TOOLS.tools)
     assert endpoint.tap.protocol == ERAS[era]
     what = {"protocol": ERAS[era], "seen": "`tools/list --strict`: no complaint; `tools/call`"}
     seen.check("clients", f"Inspector CLI/{endpoint.transport}/{era}", what)

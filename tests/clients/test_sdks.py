@@ -63,7 +63,7 @@ def test_an_sdk_runs_waits_cancels_and_reads(
 ) -> None:
     said = converse(sdk, endpoint, tmp_path)
     assert said["protocol"] == PROTOCOL[sdk.era]
-    assert said["tools"] == [tool.name for tool in TOOLS.listing]
+    assert said["tools"] == list(TOOLS.tools)
     check_calls(said)
     key = f"{sdk.name}/{endpoint.transport}/{sdk.era}"
     seen.check("clients", key, {"protocol": said["protocol"], "seen": summary(said)})
