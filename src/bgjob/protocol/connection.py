@@ -24,7 +24,6 @@ from bgjob.protocol.revisions import (
     NEWEST_HANDSHAKE,
     REVISION_KEY,
     STATELESS,
-    SUPPORTED,
     WITH_BATCHES,
     WITHOUT_HEADER,
 )
@@ -112,7 +111,7 @@ class Connection:
         if not isinstance(revision, str):
             raise RpcError(INVALID_PARAMS, f"{REVISION_KEY} must be a text.")
         if revision not in STATELESS:
-            told = {"supported": list(SUPPORTED), "requested": revision}
+            told = {"supported": list(STATELESS), "requested": revision}
             raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
         client = Client.of(meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY])
         return Request(request_id, method, params, revision, client, self._server)
