@@ -1,6 +1,7 @@
 """What the tools answer about many jobs: lists, lines that were found, events."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
 from typing import Annotated, ClassVar
 
 from bgjob.api import EventPage, Found, FoundInJob, Match, Page
@@ -11,7 +12,6 @@ from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, start
 from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
 
 
-@dataclass(frozen=True)
 class Listed(Answer):
     job_id: str
     status: StatusWord
@@ -26,7 +26,7 @@ class Listed(Answer):
     reason: Text = None
 
     @classmethod
-    def of(cls, job: Job, page: Page) -> "Listed":
+    def of(cls, job: Job, page: Page) -> Listed:
         place = page.places.get(job.id)
         return cls(
             job_id=job.id,
@@ -43,7 +43,6 @@ class Listed(Answer):
         )
 
 
-@dataclass(frozen=True)
 class Listing(Answer):
     LONG: ClassVar[frozenset[str]] = frozenset({"jobs"})
 
@@ -51,11 +50,10 @@ class Listing(Answer):
     next_cursor: str | None = None
 
     @classmethod
-    def of(cls, page: Page) -> "Listing":
-        return cls([Listed.of(job, page) for job in page.jobs], page.next_cursor)
+    def of(cls, page: Page) -> Listing:
+        return cls(jobs=[Listed.of(job, page) for job in page.jobs], next_cursor=page.next_cursor)
 
 
-@dataclass(frozen=True)
 class FoundLine(Answer):
     line: str
     cursor: str
@@ -65,30 +63,28 @@ class FoundLine(Answer):
     after: Texts = None
 
     @classmethod
-    def of(cls, match: Match) -> "FoundLine":
+    def of(cls, match: Match) -> FoundLine:
         return cls(
-            match.line,
-            match.cursor,
-            "stderr" if match.stream == "stderr" else None,
-            None if match.at is None else timestamp(match.at),
-            match.before or None,
-            match.after or None,
+            line=match.line,
+            cursor=match.cursor,
+            stream="stderr" if match.stream == "stderr" else None,
+            time=None if match.at is None else timestamp(match.at),
+            before=match.before or None,
+            after=match.after or None,
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class FoundIn(Answer):
     job_id: str
     name: Text = None
     matches: list[FoundLine]
 
     @classmethod
-    def of(cls, found: FoundInJob) -> "FoundIn":
+    def of(cls, found: FoundInJob) -> FoundIn:
         job, lines = found.job, list(map(FoundLine.of, found.matches))
         return cls(job_id=job.id, name=job.spec.name, matches=lines)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FoundLines(Answer):
     count: Annotated[int, {"description": "of all matches"}]
     shown: Count = None
@@ -96,12 +92,11 @@ class FoundLines(Answer):
     jobs: list[FoundIn]
 
     @classmethod
-    def of(cls, found: Found) -> "FoundLines":
+    def of(cls, found: Found) -> FoundLines:
         jobs = list(map(FoundIn.of, found.jobs))
         return cls(count=found.count, shown=found.shown, complete=found.complete, jobs=jobs)
 
 
-@dataclass(frozen=True)
 class Told(Answer):
     LONG: ClassVar[frozenset[str]] = frozenset({"events"})
 
@@ -114,13 +109,13 @@ class Told(Answer):
     waited_s: Seconds = None
 
     @classmethod
-    def of(cls, found: EventPage) -> "Told":
+    def of(cls, found: EventPage) -> Told:
         return cls(
-            list(map(event_fields, found.events)),
-            found.cursor,
-            found.more or None,
-            found.left_out or None,
-            found.earlier,
-            found.gone_bytes or None,
-            found.cut_to_s,
+            events=list(map(event_fields, found.events)),
+            cursor=found.cursor,
+            more=found.more or None,
+            left_out=found.left_out or None,
+            earlier=found.earlier,
+            gone_bytes=found.gone_bytes or None,
+            waited_s=found.cut_to_s,
         )

@@ -3,7 +3,9 @@
 A field that is None is left out of the answer.
 """
 
-from dataclasses import asdict, dataclass
+from __future__ import annotations
+
+from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal
 
 from bgjob.api import (
@@ -60,19 +62,16 @@ COMMAND_CHARACTERS = 20_000
 # Of the bases of an answer, the fields of the last come first; long texts are last of all.
 
 
-@dataclass(frozen=True, kw_only=True)
 class OneJob(Answer):
     job_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class MeantJob(Answer):
     """Where the caller did not give its id."""
 
     job_id: Text = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Standing(Answer):
     """How a job stands."""
 
@@ -92,7 +91,6 @@ class Standing(Answer):
     hint: Text = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Shown(Answer):
     """What an answer shows of a job's output beside stdout and stderr, and what is missing."""
 
@@ -109,17 +107,15 @@ class Shown(Answer):
     interleaved: Text = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Printed(Shown, Standing):
     cursor: str
     stdout: str
     stderr: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class Read(Printed, MeantJob):
     @classmethod
-    def of(cls, read: Reading, asked: str) -> "Read":
+    def of(cls, read: Reading, asked: str) -> Read:
         standing = standing_fields(
             read.job.state,
             left_running=read.left_running,
@@ -132,7 +128,6 @@ class Read(Printed, MeantJob):
         return cls(job_id=meant, **{**standing, **printed_fields(read.output)})
 
 
-@dataclass(frozen=True, kw_only=True)
 class Started(Shown, Standing, OneJob):
     met: Annotated[bool | None, {"description": "of until"}] = None
     condition: Text = None
@@ -145,7 +140,7 @@ class Started(Shown, Standing, OneJob):
     stderr: str | None = None
 
     @classmethod
-    def of(cls, ran: Executed) -> "Started":
+    def of(cls, ran: Executed) -> Started:
         state, waited = ran.job.state, ran.waited
         status, came = (waited.status, waited.came) if waited else (None, None)
         is_other = ran.reused and ran.asked_command not in (None, ran.job.spec.command)
@@ -170,7 +165,6 @@ class Started(Shown, Standing, OneJob):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Status(MeantJob):
     LONG: ClassVar[frozenset[str]] = frozenset({"command", "runs", "activity"})
 
@@ -207,7 +201,7 @@ class Status(MeantJob):
     activity: Annotated[dict[str, Any] | None, Rare] = None
 
     @classmethod
-    def of(cls, status: JobStatus, asked: str) -> "Status":
+    def of(cls, status: JobStatus, asked: str) -> Status:
         job, state = status.job, status.job.state
         return cls(
             job_id=meant_id(job, asked),
@@ -246,14 +240,13 @@ class Status(MeantJob):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Reply(Printed, MeantJob):
     accepted_bytes: int
     unread_bytes: Count = None
     waited_s: Seconds = None
 
     @classmethod
-    def to(cls, said: Interaction, asked: str) -> "Reply":
+    def to(cls, said: Interaction, asked: str) -> Reply:
         standing = standing_fields(
             said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt, history=said.history
         )
@@ -266,13 +259,12 @@ class Reply(Printed, MeantJob):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class WaitedFor(Printed, OneJob):
     condition: Annotated[str | None, {"description": "exit, pattern, port, …"}] = None
     match: str | None = None
 
     @classmethod
-    def of_one(cls, waited: Waited) -> "WaitedFor":
+    def of_one(cls, waited: Waited) -> WaitedFor:
         status, came = waited.status, waited.came
         standing = standing_fields(
             status.job.state,
@@ -291,20 +283,18 @@ class WaitedFor(Printed, OneJob):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Waits(Answer):
     met: bool
     waited_s: Seconds = None
     jobs: list[WaitedFor]
 
     @classmethod
-    def of(cls, waited: list[Waited], mode: Mode) -> "Waits":
+    def of(cls, waited: list[Waited], mode: Mode) -> Waits:
         came_true = [each.met for each in waited]
         met = all(came_true) if mode == "all" else any(came_true)
         return cls(met=met, waited_s=waited[0].cut_to_s, jobs=list(map(WaitedFor.of_one, waited)))
 
 
-@dataclass(frozen=True)
 class Killing(Answer):
     status: KillWord
     processes: Annotated[int, {"description": "how many there were"}]
@@ -314,10 +304,14 @@ class Killing(Answer):
     hint: Text = None
 
     @classmethod
-    def of(cls, kill: Kill, asked: str) -> "Killing":
+    def of(cls, kill: Kill, asked: str) -> Killing:
         if kill.job is None:
-            return cls(kill.status, kill.processes, hint=kill.hint)
+            return cls(status=kill.status, processes=kill.processes, hint=kill.hint)
         signal = signal_name(kill.signal) if kill.signal else signal_of(kill.job.state)
         return cls(
-            kill.status, kill.processes, exit_code(kill.job.state), signal, job_id=meant_id(kill.job, asked)
+            status=kill.status,
+            processes=kill.processes,
+            exit_code=exit_code(kill.job.state),
+            signal=signal,
+            job_id=meant_id(kill.job, asked),
         )

@@ -6,11 +6,11 @@ an annotation has keywords for the schema: `Annotated[int, {"minimum": 1, "descr
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NotRequired,
     Union,
@@ -20,6 +20,7 @@ from typing import (
     is_typeddict,
 )
 
+from bgjob.mcp.answers import Answer
 from bgjob.mcp.registry import CALLER, UNLISTED, Registry, Tool
 
 Schema = dict[str, Any]
@@ -78,8 +79,8 @@ def _schema(hint: Any) -> Schema:
         return {}
     if is_typeddict(hint):
         return _of_typed_dict(hint)
-    if is_dataclass(hint):
-        return _of_dataclass(hint)
+    if isinstance(hint, type) and issubclass(hint, Answer):
+        return _of_answer(hint)
     return _generic(get_origin(hint), get_args(hint))
 
 
@@ -101,11 +102,13 @@ def _of_typed_dict(hint: Any) -> Schema:
     return _object((name, each, NO_DEFAULT if name in required else None) for name, each in hints.items())
 
 
-def _of_dataclass(hint: Any) -> Schema:
-    hints = get_type_hints(hint, include_extras=True)
+def _of_answer(answer: type[Answer]) -> Schema:
+    hints = get_type_hints(answer, include_extras=True)
+    names = [name for base in reversed(answer.__mro__) for name in inspect.get_annotations(base)]
     return _object(
-        (each.name, hints[each.name], NO_DEFAULT if each.default is MISSING else each.default)
-        for each in fields(hint)
+        (name, hints[name], getattr(answer, name, NO_DEFAULT))
+        for name in dict.fromkeys(names)
+        if get_origin(hints[name]) is not ClassVar
     )
 
 

@@ -80,15 +80,13 @@ class _Session:
         self._connection = Connection(server, can_notify=True)
         self._service = service_for(self._send)
         self._workers = Workers()
-        self._in_flight: dict[RequestId, Caller] = {}
+        self._in_flight: dict[Caller, RequestId] = {}
         self._woken_by: int | None = None
 
     def run(self) -> None:
         for line in lines(self._wire.read_fd):
             self._receive(line)
             self._outbox.wait_for_room()
-            if self._outbox.is_broken:
-                return
         self._finish()
 
     def _send(self, message: Message) -> None:
@@ -124,7 +122,7 @@ class _Session:
 
     def _perform(self, request: Request) -> None:
         caller = Caller(request, self._send)
-        self._in_flight[request.id] = caller
+        self._in_flight[caller] = request.id
         work = partial(self._answer, request, caller)
         if self._service.blocks(request):
             self._workers.start(work)
@@ -136,14 +134,13 @@ class _Session:
             caller.send(self._service.perform(request, caller))
         finally:
             caller.close()
-            if self._in_flight.get(request.id) is caller:
-                del self._in_flight[request.id]
+            self._in_flight.pop(caller, None)
             self._wake()
 
     def _cancel(self, request_id: RequestId) -> None:
-        if caller := self._in_flight.get(request_id):
+        for caller in [each for each, its_id in self._in_flight.copy().items() if its_id == request_id]:
             caller.cancel()
-            self._in_flight.pop(request_id, None)
+            self._in_flight.pop(caller, None)
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -154,7 +151,7 @@ class _Session:
         poll = select.poll()
         poll.register(self._wire.write_fd, 0)  # tells only that nobody reads any more
         poll.register(readable, select.POLLIN)
-        while (self._in_flight or not self._outbox.is_empty) and not self._outbox.is_broken:
+        while self._in_flight or not self._outbox.is_empty:
             written_before = self._outbox.written_bytes
             is_unread = not self._outbox.is_empty
             ready = dict(poll.poll(UNREAD_S * 1000 if is_unread else None))
@@ -166,5 +163,8 @@ class _Session:
                 os.read(readable, 4096)
 
     def _wake(self) -> None:
+        """From any thread: a call has been answered, all answers are written, or the client reads no more."""
+        if self._outbox.is_broken:
+            _end_process(0)
         if self._woken_by is not None:
             os.write(self._woken_by, b".")

@@ -1,8 +1,7 @@
 """One client: what it sends becomes answers, requests to perform, and cancellations."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bgjob.protocol import jsonrpc
 from bgjob.protocol.http import Headers, check_headers, revision_named
@@ -35,15 +34,13 @@ NO_REQUEST = (
 )
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A message to send. The protocol has answered by itself, or refused."""
 
     message: Message
 
 
-@dataclass(frozen=True)
-class Cancelled:
+class Cancelled(NamedTuple):
     """The client does not want the answer to this request any more. (Patterns, Cancellation.)"""
 
     request_id: RequestId

@@ -1,8 +1,7 @@
 """What a server is, to all its clients alike. (Specification: Discovery; of the handshake: Lifecycle.)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from bgjob.protocol.methods import LIFECYCLE, Method
@@ -11,8 +10,7 @@ from bgjob.protocol.revisions import STATELESS, negotiated
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(NamedTuple):
     name: str
     title: str
     version: str
@@ -20,7 +18,7 @@ class Server:
     methods: Mapping[str, Method]
     """Those that the application performs."""
     capabilities: Mapping[str, Any]
-    extensions: Mapping[str, Any] = field(default_factory=dict)
+    extensions: Mapping[str, Any] = {}
     """The settings of each extension that the server speaks."""
     cache_scope: Literal["public", "private"] = "public"
     """Private: clients with other rights may get other lists."""
