@@ -15,6 +15,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.clients.turns import turn
+
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 INSTALL_S = 600
@@ -24,13 +26,18 @@ ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 
 def install() -> None:
     made_for = MODULES / "made-for"
-    if made_for.exists() and made_for.read_text() == wanted_state():
-        return
+    MODULES.mkdir(exist_ok=True)
+    with turn(MODULES):
+        if not made_for.exists() or made_for.read_text() != wanted_state():
+            install_anew()
+            made_for.write_text(wanted_state())
+
+
+def install_anew() -> None:
     run_npm("install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
     for script in PLACE_BINARIES:
         path = MODULES / script
         run(str(node()), path.name, cwd=path.parent)
-    made_for.write_text(wanted_state())
 
 
 def wanted_state() -> str:

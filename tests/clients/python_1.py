@@ -3,7 +3,7 @@
 import contextlib
 import importlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -36,7 +36,8 @@ class Older:
             if on_progress:
                 await on_progress()
 
-        result = await self._session.call_tool(tool, given, PATIENCE, progress_callback=note)
+        async with cancelled_too(self._session):
+            result = await self._session.call_tool(tool, given, PATIENCE, progress_callback=note)
         assert not result.isError, result.content
         return dict(result.structuredContent)
 
@@ -52,6 +53,21 @@ class Older:
         await self._session.subscribe_resource(uri)
         receive: Callable[[], Awaitable[str]] = self._updates.receive
         return receive
+
+
+@contextlib.asynccontextmanager
+async def cancelled_too(session: Any) -> AsyncIterator[None]:
+    """This SDK leaves it to its user to tell the server of a request that is not wanted any more."""
+    request_id = session._request_id  # of the next request
+    try:
+        yield
+    except anyio.get_cancelled_exc_class():
+        params = types.CancelledNotificationParams(requestId=request_id)
+        with anyio.CancelScope(shield=True):
+            await session.send_notification(
+                types.ClientNotification(types.CancelledNotification(params=params))
+            )
+        raise
 
 
 async def main() -> None:

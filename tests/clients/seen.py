@@ -7,16 +7,20 @@ import json
 import os
 from pathlib import Path
 
+from tests.clients.packages import MODULES
+from tests.clients.turns import turn
+
 RECORD = Path(__file__).with_name("seen.json")
 SWITCH = "BGJOB_UPDATE"
 
 
 def check(part: str, name: str, now: object) -> None:
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if os.environ.get(SWITCH):
-        record.setdefault(part, {})[name] = now
-        RECORD.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
-    written = record.get(part, {}).get(name)
+    with turn(MODULES):
+        record = json.loads(RECORD.read_text())
+        if os.environ.get(SWITCH):
+            record[part][name] = now
+            RECORD.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+    written = record[part].get(name)
     assert now == written, (
         f"{name} was seen otherwise before. If that is right: {SWITCH}=1 scripts/test clients"
     )

@@ -14,6 +14,7 @@ import pytest
 from bgjob.mcp.tools import TOOLS
 from tests.clients import packages, seen
 from tests.clients.endpoints import Endpoint
+from tests.clients.tap import Tap
 from tests.support.requires import linux_only
 
 pytestmark = linux_only
@@ -65,6 +66,8 @@ def test_an_sdk_runs_waits_cancels_and_reads(
     assert said["protocol"] == PROTOCOL[sdk.era]
     assert said["tools"] == list(TOOLS.tools)
     check_calls(said)
+    if endpoint.transport == "stdio":
+        assert len(cancelled_and_unanswered(endpoint.tap)) == 1
     key = f"{sdk.name}/{endpoint.transport}/{sdk.era}"
     seen.check("clients", key, {"protocol": said["protocol"], "seen": summary(said)})
 
@@ -97,6 +100,14 @@ def check_calls(said: Seen) -> None:
     assert (waited["status"], waited["condition"]) == ("completed", "exit")
     assert waited["stdout"] == "ready\nreleased\n"
     assert said["cancelled"] == {"ended": "cancelled", "status": "running", "killed": "killed"}
+
+
+def cancelled_and_unanswered(tap: Tap) -> set[str | int]:
+    """Over HTTP a client cancels by closing the connection."""
+    cancelled = {
+        each["params"]["requestId"] for each in tap.asked if each["method"] == "notifications/cancelled"
+    }
+    return cancelled - {answer.get("id") for answer in tap.answered}
 
 
 def summary(said: Seen) -> str:
