@@ -4,6 +4,7 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """A client begins with `initialize`, and the connection remembers it. The specification calls them legacy."""
 STATELESS = ("2026-07-28",)
 """Each request carries all that there is to know. The specification calls them modern."""
+SUPPORTED = (*reversed(STATELESS), *reversed(HANDSHAKE))
 
 NEWEST_HANDSHAKE = HANDSHAKE[-1]
 WITHOUT_HEADER = "2025-03-26"
