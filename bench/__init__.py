@@ -3,9 +3,9 @@
 `bench/run` holds bgjob against others, `bench/load` puts it under load, `bench/agent` plays tasks of a model.
 
 __main__                    arguments, order, exit status: the one way to start
-tools | limits | peers      bench/run: each tool | what the machine allows | task-spooler, grep
+tools | limits | peers      bench/run: each tool | exit, output, memory | task-spooler, grep
 crowd | soak | floods       bench/load: many clients | ten minutes | much output
-checkouts                   bench/load: start-up and memory against another checkout
+checkouts                   start-up against another checkout, and without .pyc files against a commit
 load_client                 a client that uses jobs, for crowd and soak
 session | tasks             bench/agent: a model at a server | what a task costs it, the sums
 tasks_output                tasks that wait: servers, tests, builds, progress

@@ -15,19 +15,26 @@ from bench import checkouts, crowd, environments, floods, limits, peers, process
 from bench import tasks_output as jobs
 from bench import tasks_terminal as prompts
 from bench.lab import OURS, BenchError, Lab, Side
-from bench.report import Result, exit_status, markdown, merged
+from bench.report import Result, exit_status, markdown, merged, unreached
 from bench.tasks import sums, tool_list
 
 Measure = Callable[[Lab], Result]
 RUN: list[Measure] = [
-    *(tools.cold_start, tools.execute_command, tools.get_job_status, tools.tail_job_output, tools.list_jobs),
+    *(
+        tools.cold_start,
+        checkouts.uncompiled,
+        tools.execute_command,
+        tools.get_job_status,
+        tools.tail_job_output,
+        tools.list_jobs,
+    ),
     *(tools.interact_with_job, tools.kill_job),
-    *(limits.wait, limits.screen, limits.output, limits.memory),
+    *(limits.wait, limits.screen, limits.output, limits.idle),
     *(peers.queue, peers.search),
 ]
 LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
-    *(checkouts.start, checkouts.idle),
+    *(checkouts.start, limits.idle),
 ]
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),
@@ -47,6 +54,8 @@ ABOUT = {
         "Measure what tasks cost a model at bgjob, and at the reference server by asking every 3 seconds.",
     ),
 }
+EARLIER = "e33f440"
+"""The last commit whose server ran on the MCP SDK."""
 MORE = """\
 Servers are real MCP servers on stdio. What is compared takes turns in one run. Prints medians, p95, ratios,
 and whether goals are reached. Linux only. Exit status: 0 when every goal is reached, 1 when one is missed or
@@ -61,9 +70,9 @@ def main() -> int:
     _prepare()
     machine, total = _machine(), Result()
     try:
-        sides, facts = _sides(arguments, beside_reference=command != "load")
+        sides, others, facts = _sides(arguments, beside_reference=command != "load")
         with tempfile.TemporaryDirectory(prefix="bgjob-bench-") as root:
-            lab = Lab(Path(root), sides, quick=arguments.quick, minutes=arguments.minutes)
+            lab = Lab(Path(root), sides, arguments.quick, arguments.minutes, others, arguments.earlier)
             for name in arguments.names or by_name:
                 total.add(_measured(by_name[name], lab))
             total.rows.extend(sums(total.tasks))
@@ -74,6 +83,8 @@ def main() -> int:
         return 130
     finally:
         processes.end_all()
+    for goal in unreached(total):
+        print(f"bench: {goal}", file=sys.stderr)
     _tell(f"bench/{command}", markdown(total, [*facts, machine]), arguments.markdown)
     return exit_status(total)
 
@@ -99,7 +110,16 @@ def _parser(command: str, about: str, measures: Mapping[str, Measure]) -> argpar
     parser.add_argument(
         "--minutes", type=float, default=10, metavar="X", help="load: how long soak takes; default 10"
     )
-    parser.add_argument("--python", metavar="PYTHON", help="run, agent: Python >= 3.12 for both servers")
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PYTHON",
+        help="run, agent: Python >= 3.12 for both servers; run: any further one, for the memory of ours",
+    )
+    parser.add_argument(
+        "--earlier", default=EARLIER, metavar="COMMIT", help=f"run: for uncompiled; default {EARLIER}"
+    )
     parser.add_argument("--reinstall", action="store_true", help="run, agent: make the environments anew")
     return parser
 
@@ -114,18 +134,20 @@ def _prepare() -> None:
     processes.allow_many_files()
 
 
-def _sides(arguments: argparse.Namespace, *, beside_reference: bool) -> tuple[Sequence[Side], list[str]]:
-    """What is compared, ours last, and what to say of it."""
+def _sides(
+    arguments: argparse.Namespace, *, beside_reference: bool
+) -> tuple[Sequence[Side], Sequence[Side], list[str]]:
+    """What is compared, ours last; ours on further Pythons; and what to say of it."""
     if beside_reference and not arguments.ours:
         return environments.sides(arguments.python, reinstall=arguments.reinstall)
     own = [sys.executable, "-m", "bgjob", "mcp"]
     ours = Side(OURS, shlex.split(arguments.ours) if arguments.ours else own, list_all={"limit": 1000})
     if not arguments.against:
-        return [ours], []
+        return [ours], [], []
     source = arguments.against.resolve() / "src"
     if not (source / "bgjob").is_dir():
         raise BenchError(f"{source}/bgjob is not there: --against wants a checkout of bgjob")
-    return [Side(arguments.against.name, own, {"PYTHONPATH": str(source)}), ours], []
+    return [Side(arguments.against.name, own, {"PYTHONPATH": str(source)}), ours], [], []
 
 
 def _measured(measure: Measure, lab: Lab) -> Result:

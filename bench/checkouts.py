@@ -1,15 +1,18 @@
-"""Ours against another checkout (--against PATH), interleaved in one run: start-up and memory."""
+"""Ours against another checkout (--against PATH) or commit (--earlier): start-up, in turns."""
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from bench import processes
+from bench import environments, processes
 from bench.environments import PROJECT
 from bench.lab import Lab, Side, column, take_turns
-from bench.limits import IDLE_JOBS, memory_beside_jobs
-from bench.report import Result, Row
+from bench.report import Result, Row, ratio_at_most
 from bench.tools import execute_ms, start_once
 
 IMPORT_SHIM = "import sys; sys.path.append(sys.argv[1]); from bgjob.shim import entry"
@@ -27,6 +30,31 @@ def start(lab: Lab) -> Result:
     cold = take_turns(lab.sides, lab.rounds(10, 2), lambda side: start_once(lab, side), warm_up=1)
     rows.append(lab.row("execute_command (a forked shim)", forked))
     return Result([*rows, lab.row("server, CPU until tools/list", column(0, cold))])
+
+
+def uncompiled(lab: Lab) -> Result:
+    """cold start without .pyc files, against an earlier commit of ours (--earlier)"""
+    if len(lab.sides) < 2:
+        return Result(notes=["uncompiled: not measured, --ours has no environment that could be copied."])
+    earlier = environments.earlier(lab.earlier, lab.ours.argv[0])
+    sides = [_without_pyc(lab, side) for side in (earlier, lab.ours)]
+    its, ours = column(0, take_turns(sides, lab.rounds(10, 2), partial(_start_uncompiled, lab), warm_up=1))
+    row = Row("cold start without .pyc, CPU", "ms", ours, its, earlier.name, ratio_at_most(0.5))
+    return Result([row], ["without .pyc: of bgjob and its packages; the standard library's are there."])
+
+
+def _without_pyc(lab: Lab, side: Side) -> Side:
+    """With a copy of all that is installed, which comes first on the path."""
+    copy = lab.new_home() / "packages"
+    shutil.copytree(environments.site_packages(side), copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return replace(side, environment={"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def _start_uncompiled(lab: Lab, side: Side) -> tuple[float, ...]:
+    # a process of ours that does not take settings from its environment may have left some
+    for cache in list(Path(side.environment["PYTHONPATH"]).rglob("__pycache__")):
+        shutil.rmtree(cache)
+    return start_once(lab, side)
 
 
 def _import_shim(side: Side) -> list[str]:
@@ -52,12 +80,3 @@ def _command_ms(command: list[str], environment: dict[str, str]) -> tuple[float,
     processes.settle()
     processes.reap()
     return (processes.cpu_of_ended_s() - cpu_before_s) * 1000, wall_s * 1000
-
-
-def idle(lab: Lab) -> Result:
-    """PSS per idle job at 100 jobs"""
-    jobs = lab.rounds(IDLE_JOBS, 5)
-    samples = take_turns(
-        lab.sides, lab.rounds(5, 1), lambda side: memory_beside_jobs(lab, side, jobs), warm_up=1
-    )
-    return Result([lab.row(f"PSS per idle job at {jobs}", column(0, samples), unit="MB")])

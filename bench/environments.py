@@ -3,16 +3,19 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bench.lab import OURS, REFERENCE, BenchError, Side
 
 BENCH = Path(__file__).resolve().parent
 PROJECT = BENCH.parent
 PACKAGE = "mcp-background-job==0.1.2"
+SERVE = ["-m", "bgjob", "mcp"]
 FOR_TASKS = BENCH / ".env-tasks"
 NPM_PACKAGES = ["create-vite@9.3.0", "vite@7.3.8"]
 PYTHON_PACKAGES = ["tqdm==4.67.1"]
@@ -29,21 +32,47 @@ print(*shown, f"{len(found) - 1} packages", sep="; ")
 """
 
 
-def sides(python: str | None, *, reinstall: bool) -> tuple[list[Side], list[str]]:
-    """The reference and ours, and what to say of them."""
-    python = _able(python)
-    its = _environment("reference", python, PACKAGE, PACKAGE, reinstall)
-    # a regular install, as users have it, so that edits during a run do not reach it
-    ours = _environment("ours", python, str(PROJECT), _source_digest(), reinstall)
+def sides(pythons: list[str], *, reinstall: bool) -> tuple[list[Side], list[Side], list[str]]:
+    """The reference and ours; ours on the further Pythons; and what to say of them."""
+    python = _able(pythons)
+    its = _environment("reference", python, [[PACKAGE]], PACKAGE, reinstall)
+    mine, *others = [_ours(one, reinstall) for one in [python, *(one for one in pythons if one != python)]]
     facts = [
         f"Python of both servers: {_version(python)}",
         f"reference: {_run([its, '-I', '-c', PACKAGES]).strip()}",
-        f"ours: {_run([ours, '-I', '-c', PACKAGES]).strip()}",
+        f"ours: {_run([mine.argv[0], '-I', '-c', PACKAGES]).strip()}",
     ]
-    return [
-        Side(REFERENCE, [str(its), "-m", "mcp_background_job"]),
-        Side(OURS, [str(ours), "-m", "bgjob", "mcp"], list_all={"limit": 1000}),
-    ], facts
+    return [Side(REFERENCE, [str(its), "-m", "mcp_background_job"]), mine], others, facts
+
+
+def _ours(python: str, reinstall: bool) -> Side:
+    # a regular install, as users have it, so that edits during a run do not reach it
+    its_python = _environment("ours", python, _locked(PROJECT), _source_digest(), reinstall)
+    return Side(OURS, [str(its_python), *SERVE], list_all={"limit": 1000})
+
+
+def earlier(commit: str, python: str) -> Side:
+    """bgjob of a commit, with the packages that were locked there."""
+    commit = _run(["git", "-C", PROJECT, "rev-parse", "--short", commit]).strip()
+    with TemporaryDirectory(prefix="bgjob-source-") as source:
+        _run(["git", "-C", PROJECT, "archive", "-o", f"{source}/source.tar", commit])
+        shutil.unpack_archive(f"{source}/source.tar", source, filter="data")
+        its_python = _environment(commit, python, _locked(Path(source)), commit, reinstall=False)
+    return Side(commit, [str(its_python), *SERVE])
+
+
+def _locked(source: Path) -> list[list[str]]:
+    """Arguments of pip, twice: the packages of the lock file, then bgjob alone."""
+    return [["--require-hashes", "-r", f"{source}/requirements/runtime.txt"], ["--no-deps", str(source)]]
+
+
+def version_of(side: Side) -> str | None:
+    return _version(side.argv[0])
+
+
+def site_packages(side: Side) -> Path:
+    """Of a side that has an environment."""
+    return next(Path(side.argv[0]).parent.parent.glob("lib/python*/site-packages"))
 
 
 def npm_packages() -> Path:
@@ -60,9 +89,9 @@ def python_packages() -> Path:
     return directory
 
 
-def _able(wanted: str | None) -> str:
-    """A Python that starts and can hold the reference: the wanted one, or the first on the PATH."""
-    for python in [wanted] if wanted else _on_path():
+def _able(wanted: list[str]) -> str:
+    """A Python that starts and can hold the reference: of the wanted ones, or the first on the PATH."""
+    for python in wanted or _on_path():
         version = _version(python)
         if version and tuple(map(int, version.split("."))) >= OLDEST_PYTHON:
             return python
@@ -85,21 +114,23 @@ def _version(python: str) -> str | None:
     return said.stdout.strip() or None
 
 
-def _environment(name: str, python: str, requirement: str, holds: str, reinstall: bool) -> Path:
-    directory = BENCH / f".env-{name}"
+def _environment(name: str, python: str, installs: list[list[str]], holds: str, reinstall: bool) -> Path:
+    version = _version(python)
+    directory = BENCH / f".env-{name}-{version}"
     stamp, its_python = directory / "bench.json", directory / "bin" / "python"
-    wanted = [_version(python), holds]
-    if reinstall or not stamp.exists() or json.loads(stamp.read_text()) != wanted:
-        print(f"bench: installing {name} …", file=sys.stderr, flush=True)
+    if reinstall or not stamp.exists() or json.loads(stamp.read_text()) != holds:
+        print(f"bench: installing {name} for Python {version} …", file=sys.stderr, flush=True)
         _run([python, "-m", "venv", "--clear", directory])
-        _run([its_python, "-m", "pip", "install", "-q", "--disable-pip-version-check", requirement])
-        stamp.write_text(json.dumps(wanted))
+        for arguments in installs:
+            _run([its_python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *arguments])
+        stamp.write_text(json.dumps(holds))
     return its_python
 
 
 def _source_digest() -> str:
-    digest = hashlib.sha256()
-    for path in [PROJECT / "pyproject.toml", *sorted((PROJECT / "src").rglob("*.py"))]:
+    digest, lock = hashlib.sha256(), PROJECT / "requirements" / "runtime.txt"
+    source = [path for path in (PROJECT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    for path in [PROJECT / "pyproject.toml", lock, *sorted(source)]:
         digest.update(f"{path.relative_to(PROJECT)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -96,6 +96,10 @@ class Lab:
     """Ours is the last; the other one, if there is one, the first."""
     quick: bool = False
     minutes: float = 10.0
+    others: Sequence[Side] = ()
+    """Ours on further Pythons."""
+    earlier: str = ""
+    """A commit to hold ours against."""
     _homes: Iterator[int] = field(default_factory=count)
 
     @property

@@ -45,10 +45,14 @@ class Row:
 
     def cells(self) -> list[str]:
         measured = [*_median_and_p95(self.baseline, self.unit), *_median_and_p95(self.ours, self.unit)]
-        comparable = self.ours and self.baseline and statistics.median(self.baseline)
-        ratio = f"{self.ratio:.2f}" if comparable else "—"
         goal, verdict = (self.goal.text, WORDS[self.reached]) if self.goal else ("", "")
-        return [self.title, self.against, *measured, ratio, _spread(self), goal, verdict]
+        return [self.title, self.against, *measured, self.ratio_text, _spread(self), goal, verdict]
+
+    @property
+    def ratio_text(self) -> str:
+        if not self.ours or not self.baseline or not statistics.median(self.baseline):
+            return "—"
+        return f"{self.ratio:.{2 if self.ratio >= 0.2 else 3}f}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,17 @@ def exit_status(result: Result) -> int:
     if result.failures or False in verdicts:
         return MISSED
     return NOT_JUDGED if None in verdicts else REACHED
+
+
+def unreached(result: Result) -> list[str]:
+    """A line for each goal that is missed or cannot be judged."""
+    words = {False: "missed", None: "too few samples to judge"}
+    return [
+        f"{words[row.reached]}: {row.title}, goal {row.goal.text}, "
+        f"ours {_median_and_p95(row.ours, row.unit)[0]}, ratio {row.ratio_text}"
+        for row in result.rows
+        if row.goal and not row.reached
+    ]
 
 
 def markdown(result: Result, facts: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
-"""bench/load with tiny numbers: so that the scripts cannot rot. Their figures are judged in long runs."""
+"""bench/load and bench/run with tiny numbers: so that they cannot rot. Their figures are judged in long runs."""
 
+import platform
 import re
 import sys
 from functools import partial
@@ -7,7 +8,16 @@ from functools import partial
 import pytest
 
 from bench.__main__ import LOAD, RUN
-from bench.report import MISSED, NOT_JUDGED
+from bench.report import (
+    MISSED,
+    NOT_JUDGED,
+    REACHED,
+    Result,
+    Row,
+    p95_ratio_at_most,
+    ratio_at_most,
+    unreached,
+)
 from tests.support.bench import PROJECT, rows, run_bench
 
 pytestmark = [
@@ -17,6 +27,7 @@ pytestmark = [
 
 
 load = partial(run_bench, "load")
+OURS = f"{sys.executable} -m bgjob mcp"
 
 
 def test_a_crowd_meets_no_error_and_leaves_nothing() -> None:
@@ -31,6 +42,27 @@ def test_the_soak_plays_every_scene_and_leaves_nothing() -> None:
     assert done.returncode == NOT_JUDGED, done.stdout + done.stderr
     assert "2 servers restarted, 4 killed -9" in done.stdout
     assert "- soak: errors: 0\n" in done.stdout
+
+
+def test_this_checkout_alone_is_measured_without_goals_of_ratios() -> None:
+    done = run_bench("run", "wait", "uncompiled", "idle", "--quick", "--ours", OURS)
+    assert done.returncode == REACHED, done.stdout + done.stderr
+    table = rows(done.stdout)
+    assert "—" not in table["exit to answered wait"]
+    assert "≤" not in "".join(table["exit to visible"])
+    assert f"guard and shim of 5 idle jobs, PSS each, Python {platform.python_version()}" in table
+    assert "- uncompiled: not measured" in done.stdout
+
+
+def test_goals_that_are_not_reached_are_named() -> None:
+    missed = Row("cold start, CPU", "ms", [5.0], [10.0], "reference", ratio_at_most(0.12))
+    reached = Row("tail", "ms", [1.0], [10.0], "reference", ratio_at_most(0.3))
+    few = Row("list_jobs", "ms", [5.0], [10.0], "idle", p95_ratio_at_most(3))
+    without = Row("search", "ms", [5.0], [10.0], "grep")
+    assert unreached(Result([missed, reached, few, without])) == [
+        "missed: cold start, CPU, goal ≤ 0.12, ours 5.00 ms, ratio 0.50",
+        "too few samples to judge: list_jobs, goal p95 ≤ 3 x, ours 5.00 ms, ratio 0.50",
+    ]
 
 
 def test_a_checkout_is_held_against_another_in_one_run() -> None:

@@ -7,6 +7,8 @@ It parses and renders, and decides nothing. No other folder imports it.
     outcome  how a job ended: in a word, in a sentence, as an exit code
     words    errors in the words of the command line
     streams  stdin, stdout and stderr of the command
+    client   make bgjob known to MCP clients
+    client_table  the clients: their commands, their files
 """
 
 import argparse
@@ -200,6 +202,12 @@ def _mcp(_options: argparse.Namespace) -> int:
     return 0
 
 
+def _client(options: argparse.Namespace) -> int:
+    from bgjob.cli import client
+
+    return client.act(options, os.environ)
+
+
 VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "ps": _ps,
@@ -208,4 +216,5 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "priority": _priority,
     "kill": _kill,
     "mcp": _mcp,
+    "client": _client,
 }

@@ -14,6 +14,8 @@ from bgjob.output.tty_text import one_line
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
+# here and not from client_table: every command, and every server, imports this file
+CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "vscode")
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
 same ones. ID may be the beginning of an id, or a name. The exit code is 1 for an error, 2 for wrong usage,
@@ -22,6 +24,7 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
   bgjob mcp                                  serve MCP on stdin and stdout
+  bgjob client add claude                    have an MCP client start that server
 """
 
 
@@ -51,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     _add_steering(commands)
     mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
     mcp.set_defaults(verb="mcp")
+    _add_client(commands)
     return parser
 
 
@@ -149,6 +153,25 @@ def _add_steering(commands: "argparse._SubParsersAction[_Parser]") -> None:
     kill.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
     kill.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
     kill.set_defaults(verb="kill")
+
+
+def _add_client(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    client = commands.add_parser("client", help="add bgjob to an MCP client, or list the clients")
+    client.add_argument(
+        "--name", default="bgjob", metavar="N", help="what the client calls it (default: bgjob)"
+    )
+    client.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=_variable,
+        metavar="NAME=VALUE",
+        help="a setting or another variable for the server; may be repeated",
+    )
+    client.add_argument("--print", action="store_true", help="only print what would be run, or put where")
+    client.add_argument("action", choices=("add", "list"), help="list shows which are installed, and have it")
+    client.add_argument("client", nargs="?", choices=CLIENTS, help="which client is to have it")
+    client.set_defaults(verb="client")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,0 +1,121 @@
+"""`bgjob client add` with the real clients, installed by npm: each then knows bgjob by its own account."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bgjob.cli.client_table import CLIENTS
+from tests.support.requires import linux_only, needs
+
+pytestmark = [linux_only, needs("npm"), pytest.mark.timeout(900)]
+
+BGJOB = str(Path(sys.executable).with_name("bgjob"))
+INSTALL_S, RUN_S = 600, 120
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code@2.1.197",
+    "codex": "@openai/codex@0.169.0",
+    "gemini": "@google/gemini-cli@0.61.0",
+    "opencode": "opencode-ai@1.18.33",
+}
+SHOWS = {
+    "claude": ["mcp", "get", "bgjob"],
+    "codex": ["mcp", "get", "bgjob"],
+    "gemini": ["mcp", "list"],
+    "opencode": ["mcp", "list"],
+}
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("npm")
+    npm = shutil.which("npm")
+    assert npm
+    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(directory), *PACKAGES.values()]
+    try:
+        subprocess.run(install, check=True, capture_output=True, timeout=INSTALL_S)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"npm cannot install the clients: {problem}")
+    return directory / "node_modules" / ".bin"
+
+
+@pytest.fixture(scope="module")
+def without_network() -> list[str]:
+    """A client has nothing to look for outside of this machine; where we may, we see to it."""
+    unshare = ["unshare", "--net"]
+    done = subprocess.run([*unshare, "true"], capture_output=True, check=False)
+    return unshare if done.returncode == 0 else []
+
+
+class User:
+    def __init__(self, home: Path, programs: Path, prefix: list[str]) -> None:
+        self.home, self._prefix = home, prefix
+        self._environment = {
+            **QUIET,
+            "HOME": str(home),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "BGJOB_HOME": str(home / "jobs"),
+        }
+
+    def __call__(self, *command: str) -> str:
+        done = subprocess.run(
+            [*self._prefix, *command],
+            cwd=self.home,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        return f"{done.stdout}\nexit code {done.returncode}"
+
+
+@pytest.fixture
+def user(tmp_path: Path, programs: Path, without_network: list[str]) -> User:
+    home = tmp_path / "user"
+    home.mkdir()
+    return User(home, programs, without_network)
+
+
+@pytest.mark.parametrize("client", PACKAGES)
+class TestARealClient:
+    def test_it_has_bgjob_after_one_command_and_a_second_one_changes_nothing(
+        self, user: User, client: str
+    ) -> None:
+        add = (BGJOB, "client", "add", client, "--env", "MCP_BG_MAX_JOBS=7", "--env", "NOTE=a b")
+        added = user(*add)
+        assert "has bgjob now, in" in added
+        assert added.endswith("exit code 0")
+        assert BGJOB in user(client, *SHOWS[client])
+        assert "has bgjob already, in" in user(*add)
+
+    def test_it_has_what_is_printed_if_it_is_put_where_it_is_said(self, user: User, client: str) -> None:
+        printed = user(BGJOB, "client", "add", client, "--print")
+        heading, _, text = printed.partition("put this into ")[2].partition("\n\n")
+        path = Path(heading)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.removesuffix("\nexit code 0"))
+        assert BGJOB in user(client, *SHOWS[client])
+        assert "has bgjob already, in" in user(BGJOB, "client", "add", client)
+
+    def test_another_server_of_that_name_is_replaced_as_the_error_says(self, user: User, client: str) -> None:
+        assert "has bgjob now" in user(BGJOB, "client", "add", client)
+        refused = user(BGJOB, "client", "add", client, "--env", "A=b")
+        assert "it has other variables" in refused
+        if remove := CLIENTS[client].remove:
+            assert user(*remove.split(), "bgjob").endswith("exit code 0")
+            assert "has bgjob now" in user(BGJOB, "client", "add", client, "--env", "A=b")
