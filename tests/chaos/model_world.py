@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from bgjob.api import Jobs, Shown, open_jobs
 from bgjob.core.errors import JobNotFound
 from bgjob.home import jobdir
-from bgjob.mcp.registry import plain
+from bgjob.mcp.answers import plain
 from bgjob.mcp.tools import get_job_status
 from bgjob.system import processes
 from tests.chaos.model_jobs import (

@@ -9,8 +9,8 @@ import ctypes
 import faulthandler
 import fcntl
 import gc
+import io
 import json
-import logging
 import os
 import re
 import resource
@@ -30,8 +30,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from mcp_types import CallToolResult
-
 from bgjob.api import Jobs, connect, context, interact, kill
 from bgjob.api import signal as signal_job
 from bgjob.core.config import settings_from
@@ -39,9 +37,6 @@ from bgjob.core.errors import BgjobError
 from bgjob.core.job import status_word
 from bgjob.home import watch_registry
 from bgjob.link.spawn import Spawner
-from bgjob.mcp.registry import Caller
-from bgjob.mcp.server import annotate_with
-from bgjob.mcp.tools import TOOLS
 from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store import quota, retention
 from bgjob.store.store import Store
@@ -57,6 +52,7 @@ from tests.chaos.state_mutations import (
     outside,
 )
 from tests.support.foreign import VERBS
+from tests.support.tools import call_tool, text_of
 
 READER_S, READER_CPU_S, MUTATION_S = 240.0, 12.0, 900.0
 MEMORY_BYTES, RESIDENT_BYTES = 1280 << 20, 640 << 20  # beyond what the process has when it begins
@@ -122,13 +118,7 @@ def _with_id(tool: str, arguments: dict[str, Any], job_id: str) -> dict[str, Any
 
 def _tool(tool: str, **arguments: Any) -> Reader:
     """As the server calls it, with the news of its answer."""
-    entry = TOOLS.entries[tool]
-
-    def call(world: World) -> CallToolResult:
-        caller = Caller(None) if entry.wants_caller else None
-        return entry.answer_and_close(world.jobs, arguments, caller, annotate_with(world.news))
-
-    return call
+    return lambda world: call_tool(world.jobs, tool, arguments, world.news)
 
 
 def _look_at_bystander(world: World) -> None:
@@ -243,9 +233,6 @@ class Trial:
         self._mutation, self._home, self._spawner, self._say = mutation, home, spawner, say
         self._reader = ""
         self._log = Log()
-        logger = logging.getLogger("bgjob")
-        logger.addHandler(self._log)
-        logger.propagate = False
 
     def run(self) -> None:
         mutation = self._mutation
@@ -277,21 +264,22 @@ class Trial:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_REAL, READER_S)
         try:
-            self._judge(read())
+            with contextlib.redirect_stderr(self._log):
+                self._judge(read())
         except BgjobError as answer:
             self._judge_text(str(answer))
         except BaseException as bug:  # noqa: BLE001  # that is what we are here for
             self._complain(_last_of(bug))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        for bug_text in self._log.taken():
+        if bug_text := self._log.taken():
             self._complain(bug_text)
         if time.process_time() - began > READER_CPU_S:
             self._complain(f"it took {time.process_time() - began:.1f} s")
 
     def _judge(self, answer: object) -> None:
-        if isinstance(answer, CallToolResult) and answer.is_error:
-            self._judge_text(getattr(answer.content[0], "text", ""))
+        if isinstance(answer, dict) and answer.get("isError"):
+            self._judge_text(text_of(answer))
 
     def _judge_text(self, text: str) -> None:
         """A refusal says what and why, in a few words; and where nothing has happened there are few."""
@@ -304,19 +292,14 @@ class Trial:
         self._say({"mutation": str(self._mutation), "reader": self._reader, "what": what})
 
 
-class Log(logging.Handler):
+class Log(io.StringIO):
     """Where the server writes what it did not expect."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._bugs: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._bugs.append(_last_of(record.exc_info[1]) if record.exc_info else record.getMessage())
-
-    def taken(self) -> list[str]:
-        bugs, self._bugs = self._bugs, []
-        return bugs
+    def taken(self) -> str:
+        text = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        return text
 
 
 def opened(home: str, spawner: Spawner, **settings: str) -> Jobs:

@@ -94,7 +94,7 @@ def perform(scene: Scene, case: Case, point: Point | None) -> str:
 def perform_other(scene: Scene, case: Case, point: Point | None) -> str:
     scene.trace(scene.with_zygote(case.role).stopped_pid(), point)
     try:
-        job = scene.jobs.execute(case.play.command, **case.play.options)
+        job = scene.jobs.run(case.play.command, **case.play.options).job
     except BgjobError as error:
         return f"refused: {error}"
     return see_to_its_end(Actor(scene.jobs, job.id, scene.gate), case.play)
@@ -159,7 +159,9 @@ def has_begun_or_ended(actor: Actor) -> bool:
 
 def try_until_fork(stage: Stage, case: Case) -> list[Result]:
     """Only the points at which a shim has a job, and the job's process is not there yet."""
-    _recvmsg, *points = points_of(stage, case, every=True)
+    points = points_of(stage, case, every=True)
+    begin = next(number for number, point in enumerate(points, 1) if point.call == "recvmsg")
+    points = points[begin:]  # before it, a spare shim rehearses
     end = next(number for number, point in enumerate(points, 1) if point.call in FORKS)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda point: try_point(stage, case, point), points[:end]))

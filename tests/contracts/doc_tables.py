@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mcp_types import Tool
-
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.tools import TOOLS
 
 PROSE_COLUMNS = 110
+
+Tool = Mapping[str, Any]
 
 
 def with_section(page: str, name: str, text: str) -> str:
@@ -26,24 +26,24 @@ def with_section(page: str, name: str, text: str) -> str:
 
 
 def tools_in_short() -> str:
-    rows = ((f"`{tool.name}`", first_clause(tool)) for tool in TOOLS.listing)
+    rows = ((f"`{tool['name']}`", first_clause(tool)) for tool in TOOLS.listing())
     return table(("tool", "what it does"), rows)
 
 
 def tools_in_full() -> str:
-    return "\n".join(map(tool_section, TOOLS.listing))
+    return "\n".join(map(tool_section, TOOLS.listing()))
 
 
 def tool_section(tool: Tool) -> str:
-    answer = wrapped(f"Answers: {fields(tool.output_schema or {})}.")
-    return f"### `{tool.name}`\n\n{wrapped(tool.description or '')}\n{arguments(tool)}\n{answer}"
+    answer = wrapped(f"Answers: {fields(tool['outputSchema'])}.")
+    return f"### `{tool['name']}`\n\n{wrapped(tool['description'])}\n{arguments(tool)}\n{answer}"
 
 
 def arguments(tool: Tool) -> str:
-    required = tool.input_schema.get("required", ())
+    required = tool["inputSchema"].get("required", ())
     rows = (
         (f"`{name}`", "required" if name in required else default_of(schema), accepted(schema), about(schema))
-        for name, schema in tool.input_schema["properties"].items()
+        for name, schema in tool["inputSchema"]["properties"].items()
     )
     return table(("argument", "default", "accepted", "meaning"), rows)
 
@@ -90,7 +90,7 @@ def fields_of_items(schema: Mapping[str, Any]) -> str:
 
 
 def first_clause(tool: Tool) -> str:
-    return re.split(r"[.:;] ", tool.description or "")[0]
+    return re.split(r"[.:;] ", tool["description"])[0]
 
 
 def options() -> str:

@@ -9,24 +9,22 @@ import json
 import shlex
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from mcp.shared.exceptions import MCPError
-from mcp_types import TextContent
 
 from bgjob.api import Jobs, JobStatus
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
 from bgjob.mcp import listings, results
-from bgjob.mcp.registry import OUTPUT, _fields_marked
-from bgjob.mcp.tools import TOOLS
+from bgjob.mcp.answers import Answer
+from bgjob.protocol.jsonrpc import RpcError
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.homes import end_all_jobs
 from tests.support.server import Server, ToolError
+from tests.support.tools import call_tool, text_of
 
 Ended = Callable[[str], JobStatus]
 
@@ -141,13 +139,10 @@ def test_only_output_goes_out_as_it_came() -> None:
     kinds = [
         kind
         for kind in (vars(results) | vars(listings)).values()
-        if is_dataclass(kind) and isinstance(kind, type)
+        if isinstance(kind, type) and issubclass(kind, Answer)
     ]
-    assert {name for kind in kinds for name in _fields_marked(OUTPUT, kind)} == {
-        "stdout",
-        "stderr",
-        "interleaved",
-    }
+    assert len(kinds) > 5
+    assert {name for kind in kinds for name in kind.OUTPUT} == {"stdout", "stderr", "interleaved"}
 
 
 @pytest.mark.parametrize("pty", [False, True])
@@ -206,28 +201,23 @@ def look_at_a_job(read: Reader, place: Path, escapes: dict[str, bytes], pty: boo
     read("kill_job", **one)
 
 
-def test_no_error_hides_what_it_repeats(jobs: Jobs, portal: BlockingPortal) -> None:
-    async def complain() -> list[str]:
-        return [
-            await complaint(jobs, tool, arguments)
-            for escape in map(as_text, ESCAPES.values())
-            for tool, arguments in wrong_calls(escape)
-        ]
-
-    said = portal.call(complain)
+def test_no_error_hides_what_it_repeats(jobs: Jobs) -> None:
+    said = [
+        complaint(jobs, tool, arguments)
+        for escape in map(as_text, ESCAPES.values())
+        for tool, arguments in wrong_calls(escape)
+    ]
     assert len(said) > 15 * len(ESCAPES)
     assert list(hidden(said)) == []
 
 
-async def complaint(jobs: Jobs, tool: str, arguments: dict[str, Any]) -> str:
+def complaint(jobs: Jobs, tool: str, arguments: dict[str, Any]) -> str:
     try:
-        result = await TOOLS.call(jobs, tool, arguments)
-    except MCPError as error:
+        result = call_tool(jobs, tool, arguments)
+    except RpcError as error:
         return str(error)
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    assert result.is_error, (tool, arguments, content.text)
-    return content.text
+    assert result["isError"], (tool, arguments, result)
+    return text_of(result)
 
 
 def wrong_calls(escape: str) -> Iterator[tuple[str, dict[str, Any]]]:

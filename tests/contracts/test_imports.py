@@ -28,7 +28,7 @@ def modules_of(module: str, *flags: str) -> set[str]:
 
 
 HEAVY_FOR_A_SHIM = {"dataclasses", "inspect", "typing", "asyncio", "pathlib", "tempfile"}
-SDK = {"mcp", "mcp_types", "pydantic", "pydantic_core", "anyio", "asyncio", "httpx", "starlette"}
+SDK = {"mcp", "mcp_types", "pydantic", "pydantic_core", "anyio", "asyncio", "httpx", "starlette", "uvicorn"}
 
 
 def test_a_shim_is_the_standard_library_and_little_of_it() -> None:
@@ -58,7 +58,18 @@ def test_the_command_line_starts_without_the_sdk(module: str) -> None:
     assert loaded & SDK == set()
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ps"]])
+HTTP = {"starlette", "uvicorn", "h11", "bgjob.web.server", "bgjob.web.access"}
+
+
+@pytest.mark.parametrize("module", ["bgjob.cli", "bgjob.mcp.server", "bgjob.web.tokens", "bgjob.web.listen"])
+def test_only_the_http_server_brings_its_libraries_in(module: str) -> None:
+    assert modules_of(module) & HTTP == set()
+    assert modules_of("bgjob.web.server") >= HTTP
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["ps"], ["token", "list"], ["serve", "--help"]]
+)
 def test_no_plain_command_brings_the_sdk_in(tmp_path: Path, arguments: list[str]) -> None:
     answer = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "bgjob", *arguments],

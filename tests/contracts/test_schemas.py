@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from bgjob.mcp import schema as mcp_schema
+from bgjob.mcp.tools import TOOLS
 from tests.contracts import golden
 from tests.support.raw_client import RawClient
 
@@ -21,6 +23,7 @@ Schema = dict[str, Any]
 
 HERE = Path(__file__).parent
 SNAPSHOTS = HERE / "schemas"
+SHIPPED = golden.ROOT / "src/bgjob/mcp/tools.json"
 REFERENCE: dict[str, dict[str, Schema]] = json.loads((HERE / "reference_schemas.json").read_text())
 STATUS_WORDS = ["running", "completed", "failed", "killed"]
 KILL_WORDS = ["killed", "already_terminated", "not_found"]
@@ -38,6 +41,16 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schema]:
         return {tool["name"]: tool for tool in client.tools()}
 
 
+def test_the_schemas_that_are_shipped_are_those_of_the_tools() -> None:
+    """A server derives nothing at its start."""
+    derived = mcp_schema.derived(TOOLS)
+    golden.check(SHIPPED, json.dumps(derived, indent=1, ensure_ascii=False) + "\n")
+
+
+def test_the_tools_are_listed_as_they_are_shipped(tools: dict[str, Schema]) -> None:
+    assert list(tools.values()) == json.loads(SHIPPED.read_text())["listed"]
+
+
 @pytest.mark.parametrize("name", sorted([*REFERENCE, "wait_for_job", "search_job_output", "job_events"]))
 def test_the_schema_is_the_recorded_one(tools: dict[str, Schema], name: str) -> None:
     golden.check(SNAPSHOTS / f"{name}.json", json.dumps(tools[name], indent=2, sort_keys=True) + "\n")
@@ -49,7 +62,9 @@ def test_every_recorded_schema_has_its_tool_and_there_are_no_others(tools: dict[
 
 
 def test_all_tools_together_cost_a_model_little(tools: dict[str, Schema]) -> None:
-    compact = json.dumps(list(tools.values()), separators=(",", ":"), ensure_ascii=False).encode()
+    """A title is for people: no client shows it to a model."""
+    seen = [{key: value for key, value in tool.items() if key != "title"} for tool in tools.values()]
+    compact = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode()
     assert len(compact) / 4 <= MAX_TOKENS
 
 

@@ -119,12 +119,17 @@ HEX = r"((?:\\x[0-9a-f]{2})*)"
 TOKEN = re.compile(rf'(?:(\d+|AT_FDCWD)<([^<>]*)>|"{HEX}")(\.\.\.)?')
 
 
+def transcript_of(root: Path) -> Path:
+    """Where strace writes, while the command runs, what is done below `root`."""
+    return root.parent / f"{root.name}.strace"
+
+
 def record(command: list[str], stdin: str, root: Path, tellings: Path) -> Recording:
     """Everything that a command and its descendants do to the files below `root`, which is empty.
 
     What is written to the file `tellings` is a Telling, a line each.
     """
-    transcript = root.parent / f"{root.name}.strace"
+    transcript = transcript_of(root)
     wanted = "?" + CALLS.replace(",", ",?")  # not every machine has all of them
     subprocess.run(
         [*STRACE, "-e", f"trace={wanted}", "-o", str(transcript), *command],

@@ -23,16 +23,16 @@ PLACES = ("log", SEGMENT, f"{SEGMENT}.runs", "outcome.json", "spec.json", ".")
 # imported before it is nobody, who may not read all that there is to import
 ASK = """
 import json, os, sys
-import tests.support.foreign as foreign
 from bgjob.store.store import Store
 from tests.support.stores import jobs_on
+from tests.support.tools import call_tool, text_of
 home, *ids = sys.argv[1:]
 if os.geteuid() == 0:
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 jobs = jobs_on(Store(home))
 def ask(tool, **arguments):
-    answer = foreign.TOOLS.entries[tool].answer(jobs, arguments)
-    return answer.content[0].text if answer.is_error else answer.structured_content
+    answer = call_tool(jobs, tool, arguments)
+    return text_of(answer) if answer["isError"] else answer["structuredContent"]
 print(json.dumps({
     "look": {job_id: ask("get_job_status", job_id=job_id) for job_id in ids},
     "output": {job_id: ask("get_job_output", job_id=job_id) for job_id in ids},

@@ -20,7 +20,7 @@ from bgjob.core.errors import BgjobError, JobNotFound, StoreUnusable
 from bgjob.core.job import Exited, Lost, Running, status_word
 from bgjob.home import jobdir, slots
 from bgjob.store.retention import clean
-from bgjob.store.store import GONE_REMEMBERED, Store
+from bgjob.store.store import GONE_REMEMBERED, ONE_BY_ONE, Store
 from tests.disk.test_records import NOT_RECORDS
 from tests.support.stores import ended_job, jobs_on, listed, new_spec, running_job, write_outcome
 
@@ -454,3 +454,27 @@ def test_a_page_of_ten_thousand_jobs_comes_at_once(tmp_path: Path) -> None:
     deep = jobs.list(limit=100, cursor=list(store.ids())[5000][0])
     assert time.process_time() - began < 1.0
     assert [job.id for job in deep.jobs] == ids[5001:5101]
+
+
+# -- many ------------------------------------------------------------------------------------------------
+
+
+def test_jobs_that_another_process_removes_are_listed_no_more_however_many_there_are(store: Store) -> None:
+    job_ids = [ended_job(store, created_at=1000.0 + number) for number in range(3 * ONE_BY_ONE)]
+    assert listed(store) == job_ids[::-1]
+    gone = {job_ids[0], job_ids[-1]}  # one that is looked up alone, one that is looked up with all others
+    for job_id in gone:
+        shutil.rmtree(store.directory(job_id))
+    assert listed(store) == [job_id for job_id in job_ids[::-1] if job_id not in gone]
+
+
+def test_a_shim_that_is_gone_is_not_looked_for_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = running_job(store)
+    job_id = Path(new.directory).name
+    write_outcome(Path(new.directory))
+    assert isinstance(store.load(job_id).state, Exited)
+    assert store.has_shim(job_id)  # it ends what the job has left
+    os.close(new.lock)
+    assert not store.has_shim(job_id)
+    monkeypatch.setattr(jobdir, "is_locked", lambda _path: pytest.fail("it was looked for"))
+    assert not store.has_shim(job_id)

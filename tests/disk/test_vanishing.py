@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from bgjob.api import Jobs, interact
-from bgjob.mcp.registry import Caller
-from bgjob.mcp.tools import TOOLS
 from bgjob.store.store import Store
 from bgjob.system import processes
 from tests.support.foreign import VERBS, VICTIM, hang, new_home
@@ -22,6 +20,7 @@ from tests.support.gate import Gate
 from tests.support.process_table import seen
 from tests.support.requires import linux_only
 from tests.support.stores import jobs_on
+from tests.support.tools import call_tool, text_of
 from tests.support.waiting import wait_until
 
 GONE, EMPTIED, UNNAMED = "gone", "emptied", "without its socket"
@@ -44,9 +43,7 @@ def ids_for(tool: str, job_id: str) -> dict[str, Any]:
 
 
 def said(jobs: Jobs, tool: str, arguments: dict[str, Any]) -> str:
-    entry = TOOLS.entries[tool]
-    result = entry.answer_and_close(jobs, arguments, Caller(None) if entry.wants_caller else None)
-    text: str = getattr(result.content[0], "text", "")
+    text = text_of(call_tool(jobs, tool, arguments))
     assert "Internal error" not in text, f"{tool}: {text}"
     return text
 

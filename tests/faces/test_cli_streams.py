@@ -132,7 +132,7 @@ class TestHowFollowingEnds:
         assert (read.returncode, read.stderr) == (0, "err\n")
 
 
-TOOL_WORDS = re.compile(rf"\b(?:{'|'.join(tool.name for tool in TOOLS.listing)})\b|[a-z_]+=\S|\b[Pp]ass\b")
+TOOL_WORDS = re.compile(rf"\b(?:{'|'.join(TOOLS.tools)})\b|[a-z_]+=\S|\b[Pp]ass\b")
 SAMPLES = {str: "X", int: 3, OSError: OSError(28, "No space left on device")}
 
 

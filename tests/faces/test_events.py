@@ -15,17 +15,14 @@ from uuid import uuid4
 
 import pytest
 from anyio.from_thread import BlockingPortal
-from mcp_types import CallToolResult
 
 from bgjob.api import JobEvent, Jobs, News
 from bgjob.cli import _event_row
 from bgjob.home import event_log
-from bgjob.mcp.registry import Caller
-from bgjob.mcp.server import annotate_with
-from bgjob.mcp.tools import TOOLS
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.telling import listens
+from tests.support.tools import Result, call_tool, listed, text_of
 from tests.support.waiting import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
@@ -266,18 +263,15 @@ class Client:
     """The tools of a server, with its news."""
 
     def __init__(self, jobs: Jobs) -> None:
-        self._jobs, self._annotate = jobs, annotate_with(jobs.news())
+        self._jobs, self._news = jobs, jobs.news()
 
-    def call(self, tool: str, **arguments: Any) -> CallToolResult:
-        entry = TOOLS.entries[tool]
-        return entry.answer_and_close(
-            self._jobs, arguments, Caller(None) if entry.wants_caller else None, self._annotate
-        )
+    def call(self, tool: str, **arguments: Any) -> Result:
+        return call_tool(self._jobs, tool, arguments, self._news)
 
     def succeed(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = self.call(tool, **arguments)
-        assert not result.is_error, result.content
-        return dict(result.structured_content or {})
+        assert not result["isError"], result
+        return dict(result["structuredContent"])
 
     def use_all(self) -> str:
         """Each tool that knows nothing of events answers as always; the job that was started."""
@@ -318,23 +312,23 @@ class TestSpoilt:
             Client(jobs).use_those_that_look(job_id)  # nor is it in the way of news that begin now
             refused = client.call("job_events")
             started = client.call("execute_command", command="true", wait_s=30)
-        assert refused.is_error
-        assert "The events of the job store" in getattr(refused.content[0], "text", "")
-        assert "cannot be read" in getattr(refused.content[0], "text", "")
+        assert refused["isError"]
+        assert "The events of the job store" in text_of(refused)
+        assert "cannot be read" in text_of(refused)
         if what != "mode 000":  # a home that is not whole is said to be so before anything is run
-            assert "events is no directory, or a link to one" in getattr(started.content[0], "text", "")
+            assert "events is no directory, or a link to one" in text_of(started)
             assert [job["job_id"] for job in client.succeed("list_jobs")["jobs"]] == [job_id]
         assert client.use_all()
 
     def test_an_error_of_ours_in_the_news_is_logged_and_the_answer_stands(
-        self, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def fail(*_: object) -> None:
             raise RuntimeError("a bug")
 
         monkeypatch.setattr(News, "line", fail)
         Client(jobs).use_all()
-        assert "Internal error in the line of news" in caplog.text
+        assert "Internal error in the line of news" in capsys.readouterr().err
 
 
 class TestTheTool:
@@ -354,9 +348,9 @@ class TestTheTool:
         job_id = server.call("execute_command", command="true", wait_s=20)["job_id"]
         found = server.call("job_events", since="0.0", job_ids=[job_id], kinds=["ended"], timeout_s=20)
         assert [event["kind"] for event in found["events"]] == ["ended"]
-        listed = TOOLS.entries["job_events"].tool.input_schema["properties"]["kinds"]["items"]["enum"]
+        kinds = listed("job_events")["inputSchema"]["properties"]["kinds"]["items"]["enum"]
         documented = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.MULTILINE)
-        assert sorted(listed) == sorted(re.findall(r"`(\w+)`", " ".join(documented)))
+        assert sorted(kinds) == sorted(re.findall(r"`(\w+)`", " ".join(documented)))
         with pytest.raises(ToolError, match=r"kinds\.0=\"finished\": give one of started, matched, "):
             server.call("job_events", kinds=["finished"])
 
@@ -372,7 +366,7 @@ class TestTheTool:
         assert "waited_s" not in server.call("job_events")
 
     def test_the_schema_says_what_an_event_has(self) -> None:
-        answer = (TOOLS.entries["job_events"].tool.output_schema or {})["properties"]
+        answer = listed("job_events")["outputSchema"]["properties"]
         assert answer["events"]["items"]["required"] == ["time", "kind", "job_id"]
         assert {"name", "command"} < answer["events"]["items"]["properties"].keys()
         assert "gone_bytes" in answer

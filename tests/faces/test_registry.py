@@ -1,34 +1,28 @@
 """What the MCP face derives from a declared tool: schemas, answers, and words when something is wrong."""
 
 import json
-import logging
-import threading
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import anyio
 import pytest
-from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
 
 from bgjob.core.errors import BgjobError
-from bgjob.mcp.registry import Registry
-from bgjob.mcp.stdio import NoMessage, parsed
+from bgjob.mcp.answers import Answer
+from bgjob.mcp.registry import Kind, Registry
+from bgjob.mcp.schema import derived
+from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError, encoded
+from tests.support.tools import Result, new_caller, text_of
 
-READS = ToolAnnotations(read_only_hint=True)
+READS = Kind("read", {"readOnlyHint": True})
+SELLS = Kind("run", {"readOnlyHint": False})
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(Answer):
     inches: int
     maker: str | None = None
 
 
-@dataclass(frozen=True)
-class Bike:
+class Bike(Answer):
     """Two wheels, or so."""
 
     name: str
@@ -39,27 +33,24 @@ class Bike:
 class Shop:
     """An api to try the registry on."""
 
-    def __init__(self) -> None:
-        self.thread = ""
-
     def sell(self, name: str) -> Bike:
-        self.thread = threading.current_thread().name
         if name == "stolen":
             raise BgjobError("We do not sell that. list_bikes shows what we sell.")
         if name == "broken":
             raise ZeroDivisionError("secret detail")
-        return Bike(name, [Wheel(28), Wheel(26, maker="Schwalbe")])
+        return Bike(name=name, wheels=[Wheel(inches=28), Wheel(inches=26, maker="Schwalbe")])
 
 
-TOOLS = Registry[Shop]()
+SCHEMAS: dict[str, Any] = {}
+TOOLS = Registry[Shop](SCHEMAS)
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("Buy a bike", SELLS)
 def buy_bike(
     shop: Shop,
-    name: Annotated[str, Field(description="As on the label")],
-    gears: Annotated[int, Field(ge=1, le=30)] = 7,
-    price: Annotated[float | None, Field(gt=0)] = None,
+    name: Annotated[str, {"description": "As on the label"}],
+    gears: Annotated[int, {"minimum": 1, "maximum": 30}] = 7,
+    price: Annotated[float | None, {"exclusiveMinimum": 0}] = None,
     colour: Literal["red", "blue"] | None = None,
     extras: dict[str, str] | None = None,
     gift: bool = False,
@@ -69,52 +60,53 @@ def buy_bike(
     return shop.sell(name)
 
 
-@TOOLS.tool(READS, blocks=True)
+@TOOLS.tool("Wait for a bike", SELLS, blocks=True)
 def wait_for_bike(shop: Shop, name: str) -> Bike:
     """Buy a bike and wait for it."""
     return shop.sell(name)
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("A tool", READS)
 def show_arguments(
     shop: Shop, gears: int = 7, extras: dict[str, str] | None = None, gift: bool = False
 ) -> Bike:
     """What arrived."""
-    return Bike(json.dumps([gears, extras, gift]), [])
+    return Bike(name=json.dumps([gears, extras, gift]), wheels=[])
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("A tool", READS)
 def close_shop(shop: Shop) -> Bike:
     """Close."""
-    return Bike("none", [])
+    return Bike(name="none", wheels=[])
 
 
-@TOOLS.tool(READS)
+@TOOLS.tool("A tool", READS)
 def find_bike(shop: Shop) -> Bike:
     """A name with a lone surrogate, a pair of them, and a plain letter."""
-    return Bike(b"caf\xff".decode("utf-8", "surrogateescape") + " \ud83d\udeb2 é", [])
+    return Bike(name=b"caf\xff".decode("utf-8", "surrogateescape") + " \ud83d\udeb2 é", wheels=[])
 
 
-def call(tool: str, shop: Shop | None = None, **arguments: Any) -> CallToolResult:
-    return anyio.run(partial(TOOLS.call, shop or Shop(), tool, arguments))
+SCHEMAS.update(derived(TOOLS))
 
 
-def text_of(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
+def call(tool: str, **arguments: Any) -> Result:
+    return TOOLS.call(Shop(), TOOLS.find(tool), arguments, new_caller())
 
 
 def complaint(tool: str, **arguments: Any) -> str:
     result = call(tool, **arguments)
-    assert result.is_error
-    assert result.structured_content is None
+    assert result["isError"]
+    assert "structuredContent" not in result
     return text_of(result)
+
+
+def listed(tool: str) -> Mapping[str, Any]:
+    return next(each for each in TOOLS.listing() if each["name"] == tool)
 
 
 class TestTheSchemas:
     def test_the_input_schema_is_the_signature_and_nothing_else(self) -> None:
-        assert TOOLS.entries["buy_bike"].tool.input_schema == {
+        assert listed("buy_bike")["inputSchema"] == {
             "type": "object",
             "properties": {
                 "name": {"type": "string", "description": "As on the label"},
@@ -128,7 +120,7 @@ class TestTheSchemas:
         }
 
     def test_the_output_schema_is_the_answer_without_titles_nulls_and_references(self) -> None:
-        assert TOOLS.entries["buy_bike"].tool.output_schema == {
+        assert listed("buy_bike")["outputSchema"] == {
             "type": "object",
             "properties": {
                 "name": {"type": "string"},
@@ -146,36 +138,37 @@ class TestTheSchemas:
         }
 
     def test_the_docstring_is_the_description_on_one_line(self) -> None:
-        assert TOOLS.entries["buy_bike"].tool.description == "Buy a bike. It is yours at once."
+        assert listed("buy_bike")["description"] == "Buy a bike. It is yours at once."
 
     def test_tools_are_listed_in_the_order_of_their_declaration(self) -> None:
-        names = [tool.name for tool in TOOLS.listing]
+        names = [tool["name"] for tool in TOOLS.listing()]
         assert names == ["buy_bike", "wait_for_bike", "show_arguments", "close_shop", "find_bike"]
+
+    def test_only_the_tools_are_listed_that_the_rights_of_a_client_allow(self) -> None:
+        assert [tool["name"] for tool in TOOLS.listing(["run"])] == ["buy_bike", "wait_for_bike"]
+        assert TOOLS.listing([]) == []
+
+    def test_a_tool_has_a_title_and_says_what_it_does_to_the_world(self) -> None:
+        assert listed("buy_bike")["title"] == "Buy a bike"
+        assert listed("buy_bike")["annotations"] == {"readOnlyHint": False}
 
 
 class TestAnswers:
     def test_an_answer_is_structured_and_the_same_json_as_text(self) -> None:
         result = call("buy_bike", name="Möve")
-        assert not result.is_error
-        assert result.structured_content == {
+        assert not result["isError"]
+        assert result["structuredContent"] == {
             "name": "Möve",
             "wheels": [{"inches": 28}, {"inches": 26, "maker": "Schwalbe"}],
         }
-        assert json.loads(text_of(result)) == result.structured_content
+        assert json.loads(text_of(result)) == result["structuredContent"]
         assert text_of(result).splitlines()[0] == '{"name":"Möve",'
 
     def test_lone_surrogates_are_replaced_and_the_rest_stays(self) -> None:
         result = call("find_bike")
-        assert result.structured_content == {"name": "caf\ufffd 🚲 é", "wheels": []}
-        assert json.loads(text_of(result)) == result.structured_content
-        assert "caf\ufffd 🚲 é" in result.model_dump_json()
-
-    def test_only_a_tool_that_blocks_gets_a_thread(self) -> None:
-        shop = Shop()
-        call("buy_bike", shop, name="x")
-        assert shop.thread == threading.main_thread().name
-        call("wait_for_bike", shop, name="x")
-        assert shop.thread != threading.main_thread().name
+        assert result["structuredContent"] == {"name": "caf\ufffd 🚲 é", "wheels": []}
+        assert json.loads(text_of(result)) == result["structuredContent"]
+        assert "caf\ufffd 🚲 é" in encoded(result).decode()
 
 
 class TestForgivingArguments:
@@ -192,8 +185,8 @@ class TestForgivingArguments:
     )
     def test_what_is_clearly_meant_is_taken(self, given: dict[str, Any], arrived: list[Any]) -> None:
         result = call("show_arguments", **given)
-        assert result.structured_content is not None
-        assert json.loads(result.structured_content["name"]) == arrived
+        assert "structuredContent" in result
+        assert json.loads(result["structuredContent"]["name"]) == arrived
 
 
 class TestComplaints:
@@ -245,28 +238,14 @@ class TestErrors:
         for tool in ("buy_bike", "wait_for_bike"):
             assert complaint(tool, name="stolen") == "We do not sell that. list_bikes shows what we sell."
 
-    def test_a_bug_is_loud_on_stderr_and_short_to_the_client(self, caplog: pytest.LogCaptureFixture) -> None:
-        with caplog.at_level(logging.ERROR):
-            said = complaint("buy_bike", name="broken")
+    def test_a_bug_is_loud_on_stderr_and_short_to_the_client(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        said = complaint("buy_bike", name="broken")
         assert said == "Internal error in buy_bike; the server's log on stderr has the details."
-        assert "ZeroDivisionError: secret detail" in caplog.text
+        assert "ZeroDivisionError: secret detail" in capsys.readouterr().err
 
     def test_an_unknown_tool_is_an_error_of_the_protocol(self) -> None:
-        with pytest.raises(MCPError, match="Unknown tool: sell_bike"):
+        with pytest.raises(RpcError, match="Unknown tool: sell_bike") as problem:
             call("sell_bike")
-
-
-class TestTheWire:
-    def test_half_an_emoji_from_javascript_is_still_a_message(self) -> None:
-        message = parsed(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"a\\ud83d b"}}\n')
-        assert isinstance(message, SessionMessage)
-        assert message.message.model_dump()["params"] == {"text": "a? b"}
-
-    def test_bytes_that_are_no_utf8_are_still_a_message(self) -> None:
-        message = parsed(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"caf\xe9"}}\n')
-        assert isinstance(message, SessionMessage)
-        assert message.message.model_dump()["params"] == {"text": "caf\ufffd"}
-
-    @pytest.mark.parametrize("line", [b"\n", b"garbage\n", b"[1]\n", b"[" * 100_000, b'{"jsonrpc":"2.0"}\n'])
-    def test_what_is_no_message_is_refused_and_raises_nothing(self, line: bytes) -> None:
-        assert isinstance(parsed(line), NoMessage)
+        assert problem.value.code == INVALID_PARAMS

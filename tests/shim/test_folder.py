@@ -14,8 +14,9 @@ def test_the_docstring_lists_every_module() -> None:
     assert sorted(listed) == sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 
 
-# lifecycle and dispatcher sleep where no shim with a running job is: before it has one, and in a process of its own
-WITHOUT_A_JOB = {"lifecycle", "dispatcher"}
+# these wait where no shim with a running job is: lifecycle before it has one, the dispatcher and the zygote (entry)
+# in processes of their own
+WITHOUT_A_JOB = {"lifecycle", "dispatcher", "entry"}
 
 
 def test_a_shim_waits_in_its_loop_alone() -> None:

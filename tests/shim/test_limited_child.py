@@ -11,7 +11,7 @@ import pytest
 
 from bgjob.api import Jobs, JobStatus, Typed
 from bgjob.api.spec import spec_of
-from bgjob.api.start import launch
+from bgjob.api.start import launch, started
 from bgjob.core.job import NeverStarted
 from bgjob.home import jobdir
 from bgjob.system import cgroup, processes
@@ -90,7 +90,7 @@ def test_an_exec_that_fails_says_why_and_leaves_no_group(jobs: Jobs, home: Path,
     for options in ({}, LIMITS):
         spec = spec_of(jobs.context, "true", options=options)
         missing = type(spec)(**{**vars(spec), "shell": f"{tmp_path}/gone"})
-        job = launch(jobs.context, missing, {})
+        job = started(jobs.context, launch(jobs.context, missing, {}))
         assert isinstance(job.state, NeverStarted)
         assert job.state.reason == (
             f"FileNotFoundError: [Errno 2] No such file or directory: '{tmp_path}/gone'"

@@ -16,10 +16,10 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from bgjob.api import Jobs
-from bgjob.mcp.registry import Caller
 from bgjob.mcp.tools import TOOLS
 from bgjob.store.store import Store
 from tests.support.stores import jobs_on
+from tests.support.tools import call_tool, text_of
 
 RECORDED = Path(__file__).parents[1] / "contracts/stores/format-1/jobs"
 VICTIM, ON_A_TERMINAL, LOST, BYSTANDER = "both streams, by turns", "on a terminal", "is lost", "exits with 0"
@@ -214,7 +214,7 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
     "kill": ("kill_job", {"grace_s": 0.1}),
 }
 REFUSALS = {"interact": "is not running", "resize": "is not running", "screen": "has no terminal"}
-SCHEMAS = {tool.name: jsonschema.Draft202012Validator(tool.output_schema) for tool in TOOLS.listing}
+SCHEMAS = {tool["name"]: jsonschema.Draft202012Validator(tool["outputSchema"]) for tool in TOOLS.listing()}
 
 
 def answer(jobs: Jobs, verb: str, job_id: str) -> Any:
@@ -225,15 +225,14 @@ def answer(jobs: Jobs, verb: str, job_id: str) -> Any:
 
 
 def call(jobs: Jobs, tool: str, may_refuse: str | None = None, **arguments: Any) -> Any:
-    entry = TOOLS.entries[tool]
-    result = entry.answer_and_close(jobs, arguments, Caller(None) if entry.wants_caller else None)
-    if result.is_error:
-        text = getattr(result.content[0], "text", "")
+    result = call_tool(jobs, tool, arguments)
+    if result["isError"]:
+        text = text_of(result)
         assert may_refuse, text
         assert may_refuse in text
         return text
-    SCHEMAS[tool].validate(result.structured_content)
-    return result.structured_content
+    SCHEMAS[tool].validate(result["structuredContent"])
+    return result["structuredContent"]
 
 
 @contextlib.contextmanager

@@ -3,11 +3,15 @@
 import contextlib
 import json
 import os
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.support.wires import Wire, pipes
 
 Message = dict[str, Any]
 
@@ -20,26 +24,30 @@ HANDSHAKE = {
 
 
 class RawClient(contextlib.AbstractContextManager["RawClient"]):
-    def __init__(self, home: Path, command: Sequence[str] = SERVE, **environment: str) -> None:
+    def __init__(
+        self, home: Path, command: Sequence[str] = SERVE, wire: Wire | None = None, /, **environment: str
+    ) -> None:
         self._stderr = home.parent / f"stderr-{os.urandom(4).hex()}"
-        with self._stderr.open("wb") as stderr:
+        wire = wire or pipes()
+        with self._stderr.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
+                stdin=wire.stdin,
+                stdout=wire.stdout,
+                stderr=log if wire.stderr is None else wire.stderr,
                 env={**os.environ, "BGJOB_HOME": str(home), **environment},
             )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        os.close(wire.stdin)
+        os.close(wire.stdout)
+        self.stdin = open(wire.write, "wb")  # noqa: PTH123, SIM115 - a descriptor
+        self.stdout = open(wire.read, "rb")  # noqa: PTH123, SIM115
         self.lines: list[bytes] = []
         self._asked = 0
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(OSError):
             self.stdin.close()
         self.stdout.close()
 
@@ -48,7 +56,10 @@ class RawClient(contextlib.AbstractContextManager["RawClient"]):
         return self._stderr.read_text()
 
     def write(self, line: bytes) -> None:
-        self.stdin.write(line + b"\n")
+        self.write_bytes(line + b"\n")
+
+    def write_bytes(self, data: bytes) -> None:
+        self.stdin.write(data)
         self.stdin.flush()
 
     def send(self, method: str, params: str | Message | None = None) -> int:
@@ -64,13 +75,18 @@ class RawClient(contextlib.AbstractContextManager["RawClient"]):
     def ask(self, method: str, params: str | Message | None = None) -> Message:
         return self.answer_to(self.send(method, params))
 
-    def answer_to(self, request: int) -> Message:
-        while line := self.stdout.readline():
-            self.lines.append(line)
-            message: Message = json.loads(line)
-            if message.get("id") == request:
-                return message
-        raise EOFError(self.stderr)
+    def answer_to(self, request: int | str) -> Message:
+        while (message := self.next_message()).get("id") != request:
+            pass
+        return message
+
+    def next_message(self) -> Message:
+        line = self.stdout.readline()
+        if not line:
+            raise EOFError(self.stderr)
+        self.lines.append(line)
+        message: Message = json.loads(line)
+        return message
 
     def rest(self) -> list[Message]:
         """Everything until the server closes its stdout."""
@@ -97,4 +113,8 @@ class RawClient(contextlib.AbstractContextManager["RawClient"]):
         return str(self.call("execute_command", {"command": command})["structuredContent"]["job_id"])
 
     def hang_up(self) -> None:
+        """Of a socket for both directions, only this one is closed."""
+        if stat.S_ISSOCK(os.fstat(self.stdin.fileno()).st_mode):
+            with socket.socket(fileno=os.dup(self.stdin.fileno())) as end:
+                end.shutdown(socket.SHUT_WR)
         self.stdin.close()

@@ -25,6 +25,7 @@ The faces import this folder; it imports everything below but the shim.
     kill        end a job
     signal      send it one signal, and no more
     queue       places in the queue: tell, move, cancel
+    changes     what has changed since the last look, of jobs of any server
     events      what happened to jobs since a cursor
     news        the line about jobs that ended since a client last looked
     results     what the verbs answer
@@ -39,7 +40,7 @@ from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
 from bgjob.api.events import job_events, news
 from bgjob.api.execute import IfRunning, execute_command
-from bgjob.api.find import find_job, find_typed, id_of
+from bgjob.api.find import find_job, find_typed, id_of, job_words
 from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.kill import kill_job
 from bgjob.api.news import News
@@ -69,7 +70,7 @@ from bgjob.api.search import search_output
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import absolute
 from bgjob.api.start import start_job
-from bgjob.api.status import job_status, list_jobs
+from bgjob.api.status import job_status, list_jobs, newest_jobs
 from bgjob.api.wait import Cancellation, Mode, wait_for_conditions, wait_for_jobs
 from bgjob.core import options
 from bgjob.core.config import Settings, settings_from, unknown_settings
@@ -149,6 +150,8 @@ class Jobs:
     execute = _Verb(start_job)
     status = _JobVerb(job_status)
     list = _Verb(list_jobs)
+    newest = _Verb(newest_jobs)
+    words = _Verb(job_words)
     find = _Verb(find_job)
     find_typed = _Verb(find_typed)
     output = _JobVerb(job_output)

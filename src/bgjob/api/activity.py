@@ -6,9 +6,9 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from bgjob.core.frozen import Frozen
 from bgjob.system.processes import LINUX, TICKS_PER_S, link_target, pss_bytes, read_if_there
 
 MemoryKind = Literal["pss", "rss"]
@@ -31,8 +31,7 @@ STATES = {
 }
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Frozen):
     pid: int
     parent_pid: int
     command: str
@@ -40,16 +39,14 @@ class Process:
     state: str
 
 
-@dataclass(frozen=True, order=True)
-class Listening:
+class Listening(Frozen):
     port: int
     address: str
     pid: int
     """The first of the processes that hold the socket."""
 
 
-@dataclass(frozen=True)
-class Activity:
+class Activity(Frozen):
     process_count: int
     cpu_s: float | None
     """Used by these processes and by those children of theirs that have ended and were waited for."""
@@ -88,8 +85,7 @@ def activity(pids: Sequence[int]) -> Activity:
 # -- one process ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Stat:
+class _Stat(Frozen):
     pid: int
     name: str
     state: str
@@ -175,7 +171,11 @@ def listening_ports(pids: Sequence[int]) -> list[Listening] | None:
         if (pid := next((pid for pid in members if inode in (held[pid] or ())), None))
     }
     is_all_told = all(sockets is not None for sockets in held.values())
-    return sorted(found) if found or is_all_told else None
+    return sorted(found, key=_by_port) if found or is_all_told else None
+
+
+def _by_port(held: Listening) -> tuple[int, str, int]:
+    return held.port, held.address, held.pid
 
 
 def port_holder(port: int) -> int | None:

@@ -3,7 +3,6 @@
 import contextlib
 import math
 import time
-from dataclasses import dataclass
 
 from bgjob.api import activity
 from bgjob.api.context import Context
@@ -13,6 +12,7 @@ from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.snapshot import Snapshot
+from bgjob.core.frozen import Frozen
 from bgjob.core.job import Job, Lost, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
@@ -29,8 +29,7 @@ HEAR_PATIENCE_S = 1.0  # the shim has begun to answer, and its answer fits into 
 LAST_LINE_CHARACTERS = 200
 
 
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(Frozen):
     """What a wait is for, beside the end of the job, which always ends it."""
 
     pattern: Pattern | None = None

@@ -6,12 +6,12 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 from bgjob.core.config import Settings, environment_for_jobs
+from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
-from bgjob.link.spawn import Spawner, start_dispatcher
+from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
@@ -53,8 +53,7 @@ class PromptsTold:
         return self._log_ends.get(job_id) == log_end
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Frozen):
     store: Store
     settings: Settings
     environment: Mapping[str, str]
@@ -62,14 +61,15 @@ class Context:
     spawner: Spawner
     umask: int
     reconciler: Reconciler
-    burst: Burst = field(default_factory=Burst)
-    prompts_told: PromptsTold = field(default_factory=PromptsTold)
+    starts: Starts
+    burst: Burst
+    prompts_told: PromptsTold
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
-        return cls(
-            store, settings, environment_for_jobs(environ, settings), spawner, _own_umask(), Reconciler(store)
-        )
+        environment = environment_for_jobs(environ, settings)
+        reconciler, umask = Reconciler(store), _own_umask()
+        return cls(store, settings, environment, spawner, umask, reconciler, Starts(), Burst(), PromptsTold())
 
 
 def _own_umask() -> int:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
@@ -14,6 +13,7 @@ from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import EventPage, JobEvent
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
+from bgjob.core.frozen import replace
 from bgjob.core.job import beginning
 from bgjob.home import event_log, watch_registry
 from bgjob.home.event_log import Cursor
@@ -63,6 +63,7 @@ def job_events(
     Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on. Condensed,
     unless the caller chooses kinds: without what led to an end that is told too.
     """
+    context.starts.finish_all()
     settings, place, kinds = context.settings, _begin(context, since, timeout_s), kinds or None
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)

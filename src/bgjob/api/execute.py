@@ -1,7 +1,6 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, Unpack, assert_never
 
 from bgjob.api.conditions import Conditions
@@ -12,9 +11,10 @@ from bgjob.api.processes import is_alive, left_running
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
 from bgjob.api.spec import Asked, queued_in_turn
-from bgjob.api.start import Prepared, prepared, start_prepared
+from bgjob.api.start import Prepared, prepared, start_prepared, started
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
+from bgjob.core.frozen import replace
 from bgjob.core.job import Job, Lost, Queued, StdinWord
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
@@ -40,6 +40,9 @@ def execute_command(
         raise InvalidArgument("='null' never waits for input. Start it with stdin='open'.", argument="stdin")
     wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
     job, reused = _ensure(context, wanted, if_running)
+    timeout_s = wait_s or (context.settings.max_wait_s if has_until else 0.0)
+    if timeout_s > 0:
+        job = started(context, job)
     if reused and isinstance(job.state, Queued) and wanted.priority is not None:
         move(context, job.id, wanted.priority)  # False: it has started meanwhile, which is better still
     executed = Executed(
@@ -50,7 +53,6 @@ def execute_command(
         left_running=left_running(context, job) if reused else 0,
         asked_command=command,
     )
-    timeout_s = wait_s or (context.settings.max_wait_s if has_until else 0.0)
     has_no_record = isinstance(job.state, Lost) and not reused  # its directory was removed as it started
     if timeout_s <= 0 or has_no_record:
         return executed

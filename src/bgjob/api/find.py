@@ -1,6 +1,7 @@
 """Finding the job that is meant: by its id, by its name, or by how one of them begins."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running
@@ -15,8 +16,13 @@ CANDIDATES_SHOWN = 5
 
 
 def id_of(context: Context, word: str, *, to_end: bool = False) -> str:
-    """The id of the job that is meant; an id is taken as it is, whether or not there is such a job."""
-    return word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
+    """The id of the job that is meant; an id is taken as it is, whether or not there is such a job.
+
+    The start of a job that we have just started is over by then: it runs, or has failed.
+    """
+    job_id = word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
+    context.starts.finish(job_id)
+    return job_id
 
 
 def ids_of(context: Context, words: Sequence[str]) -> list[str]:
@@ -58,6 +64,15 @@ def find_typed(context: Context, word: str, *, steered: type[Running] | None = N
     if job := _by_name_or_id(context, word, by_id, steered, to_end=to_end) or _cut(context, word, steered):
         return job
     raise JobNotFound(word)
+
+
+def job_words(context: Context, named: int) -> Iterator[str]:
+    """What jobs may be called by, newest first: the name and the id of each, the name only of the newest."""
+    for count, (_, job_id) in enumerate(context.store.ids()):
+        with contextlib.suppress(JobNotFound):  # cleaned up meanwhile
+            if count < named and (name := context.store.load(job_id).spec.name):
+                yield name
+            yield job_id
 
 
 def _ids_from(context: Context, beginning: str) -> list[str]:

@@ -3,16 +3,17 @@
 import re
 
 from bgjob.core.job import Exited, State
+from bgjob.core.late_pattern import late_pattern
 
 NO_AMPERSAND = "Do not end a command with & or nohup: a job is in the background already."
 
-_IN_USE = re.compile(
+_IN_USE = late_pattern(
     r"EADDRINUSE|address already in use|port (?:\d+ )?is (?:already )?(?:in use|allocated|taken)|"
     r"only one usage of each socket address|bind: .*in use",
     re.IGNORECASE,
 )
-_PORT = re.compile(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.])\d{2,5}(?![\w.])")
+_PORT = late_pattern(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
+_NUMBER = late_pattern(r"(?<![\w.])\d{2,5}(?![\w.])")
 LAST_PORT = 65535
 # A command with more numbers does not tell which one is its port.
 MOST_NAMED = 10

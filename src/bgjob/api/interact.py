@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
@@ -16,6 +15,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
 from bgjob.core.errors import InvalidArgument, NotSteerable, StdinClosed, StdinIsNull
+from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -37,8 +37,7 @@ INTERRUPTED = (
 )
 
 
-@dataclass(frozen=True)
-class Typed:
+class Typed(Frozen):
     """What goes into a job: text, then keys by their names, then perhaps the end of its input."""
 
     text: str | None = None
@@ -49,8 +48,7 @@ class Typed:
     close_stdin: bool = False
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Frozen):
     """The same as a job gets it: on a pipe, two keys have no bytes."""
 
     data: bytes

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -11,6 +10,7 @@ from bgjob.api.context import Context
 from bgjob.api.results import Chunk, Output
 from bgjob.api.screen import has_full_screen, screen_of
 from bgjob.api.snapshot import Snapshot
+from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
@@ -22,6 +22,7 @@ from bgjob.output.tail import tail
 from bgjob.output.timeline import interleaved, interleaved_tail
 
 View = Literal["apart", "interleaved", "screen"]
+StreamWord = Literal["stdout", "stderr"]
 STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
 
 FOLLOW_BYTES = 1 << 20
@@ -35,8 +36,7 @@ ENVELOPE_SHARE = 32
 """One part in so many of an answer is for the members beside its output."""
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(Frozen):
     """How much of the output an answer shows, and how."""
 
     max_bytes: int | None = None
@@ -44,10 +44,18 @@ class Shown:
     raw: bool = False
     view: View | None = "apart"
     """None: the screen of a full-screen program, else apart."""
+    stream: StreamWord | None = None
+    """The only one that is shown, where they are apart; None: both."""
 
     @classmethod
-    def within(cls, max_tokens: int | None, raw: bool = False, view: View | None = "apart") -> "Shown":
-        return cls(None if max_tokens is None else max_tokens * BYTES_PER_TOKEN, raw, view)
+    def within(
+        cls,
+        max_tokens: int | None,
+        raw: bool = False,
+        view: View | None = "apart",
+        stream: StreamWord | None = None,
+    ) -> "Shown":
+        return cls(None if max_tokens is None else max_tokens * BYTES_PER_TOKEN, raw, view, stream)
 
     def shared_by(self, jobs: int) -> "Shown":
         """What one of several jobs may show in one answer."""
@@ -60,8 +68,7 @@ class Shown:
         return Budget(max(1, min(self.max_bytes, most)), is_shared=False)
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(Frozen):
     """How many bytes of output an answer may have."""
 
     size_bytes: int
@@ -123,7 +130,7 @@ def _window(log: LogReader, since: str | None, is_running: bool, shown: Shown, b
         lambda stream, room: excerpt.whole(log, stream, view, room, is_running, cleaned),
         view.end,
         budget,
-        shown.raw,
+        shown,
     )
 
 
@@ -142,16 +149,17 @@ def _last(
         lambda stream, room: tail(log, stream, lines, room, view, is_running, cleaned),
         view.end,
         budget,
-        shown.raw,
+        shown,
     )
 
 
-def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: Budget, raw: bool) -> Output:
-    reads = [partial(read, stream) for stream in (STDOUT, STDERR)]
+def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: Budget, shown: Shown) -> Output:
+    wanted = STREAMS[shown.stream]
+    reads = [partial(read, stream) if stream in wanted else _nothing for stream in (STDOUT, STDERR)]
     if budget.is_shared:
-        stdout, stderr = fitted_together(reads, budget.size_bytes, raw)
+        stdout, stderr = fitted_together(reads, budget.size_bytes, shown.raw)
     else:
-        stdout, stderr = (fitted(each, budget.size_bytes, raw) for each in reads)
+        stdout, stderr = (fitted(each, budget.size_bytes, shown.raw) for each in reads)
     return Output(
         stdout.text,
         stderr.text,
@@ -161,6 +169,10 @@ def _apart(read: Callable[[int, int], Excerpt], cursor: int, budget: Budget, raw
         stdout.dropped_bytes,
         stderr.dropped_bytes,
     )
+
+
+def _nothing(_room: int) -> Excerpt:
+    return Excerpt("")
 
 
 def _together(read: Callable[[int], Excerpt], cursor: int, budget: Budget, raw: bool) -> Output:

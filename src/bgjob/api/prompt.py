@@ -48,6 +48,8 @@ def sits_at_prompt(
     True: what it asked is in its log by now. With `is_quiet`, only if it has asked for so long that it is not
     on its way to the end of a line.
     """
+    if not isinstance(job.state, Running):
+        return None
     pids = processes_of(context, job) if pids is None else pids
     wait = _own_look(context, job, pids)
     if wait is None or wait.answer == "no":

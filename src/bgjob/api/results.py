@@ -1,10 +1,10 @@
 """What the verbs answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bgjob.api.activity import Activity
+from bgjob.core.frozen import NOTHING, Frozen
 from bgjob.core.job import Job, PastRuns
 
 KillWord = Literal["killed", "already_terminated", "not_found", "signaled"]
@@ -13,8 +13,7 @@ ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "i
 InputWord = Literal["yes", "no", "unknown"]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Frozen):
     """A terminal's screen; rows and columns count from 1."""
 
     text: str
@@ -27,8 +26,7 @@ class Picture:
     """False: parts of it were drawn so long ago that they are not known, and are blank here."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(Frozen):
     stdout: str
     stderr: str
     cursor: str
@@ -45,8 +43,7 @@ class Output:
     """The screen, where it was asked for or tells more; stdout and stderr are empty then."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Frozen):
     """What a job printed, and how it stands."""
 
     job: Job
@@ -60,8 +57,7 @@ class Reading:
     """As in a JobStatus."""
 
 
-@dataclass(frozen=True)
-class Interaction:
+class Interaction(Frozen):
     output: Output
     accepted_bytes: int
     """How much of the input went into the job's stdin."""
@@ -78,8 +74,7 @@ class Interaction:
     """As in a Waited."""
 
 
-@dataclass(frozen=True)
-class Kill:
+class Kill(Frozen):
     status: KillWord
     processes: int
     """How many processes were alive when the kill began; none are when it answers. Or how many got the signal."""
@@ -90,8 +85,7 @@ class Kill:
     """Which names there are, where there is no job of the name that was given."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Frozen):
     """Of a job in the queue."""
 
     position: int
@@ -101,21 +95,19 @@ class Place:
     priority: int
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Frozen):
     jobs: list[Job]
     next_cursor: str | None
     """None: this was the last page."""
     asking: frozenset[str] = frozenset()
     """Ids of the jobs that sit at a prompt."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = NOTHING
     """By id, of the jobs in the queue."""
-    left_running: Mapping[str, int] = field(default_factory=dict)
+    left_running: Mapping[str, int] = NOTHING
     """By id, how many processes of it are alive, of the ended jobs that have some."""
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Frozen):
     """Bytes as the job printed them; `dropped_bytes` are missing before them."""
 
     stream: int
@@ -124,8 +116,7 @@ class Chunk:
     dropped_bytes: int
 
 
-@dataclass(frozen=True)
-class JobStatus:
+class JobStatus(Frozen):
     job: Job
     output_bytes: int
     descendants: int
@@ -157,8 +148,7 @@ class JobStatus:
     """What enforces each limit: cgroup, rlimit, watched."""
 
 
-@dataclass(frozen=True)
-class Executed:
+class Executed(Frozen):
     job: Job
     reused: bool
     """True: the job ran before this call."""
@@ -174,8 +164,7 @@ class Executed:
     """What the caller asked to run; None: the job runs just that."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Frozen):
     """A line that a search found."""
 
     line: str
@@ -189,15 +178,13 @@ class Match:
     after: list[str]
 
 
-@dataclass(frozen=True)
-class FoundInJob:
+class FoundInJob(Frozen):
     job: Job
     matches: list[Match]
     """In the order of the log."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Frozen):
     jobs: list[FoundInJob]
     """Those with lines to show, newest first."""
     count: int
@@ -209,8 +196,7 @@ class Found:
     """How many lines are shown, if fewer fit into the answer than were asked for."""
 
 
-@dataclass(frozen=True)
-class JobEvent:
+class JobEvent(Frozen):
     """An event."""
 
     at: float
@@ -223,8 +209,7 @@ class JobEvent:
     details: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class EventPage:
+class EventPage(Frozen):
     events: list[JobEvent]
     cursor: str
     """Behind the last of these events."""
@@ -240,8 +225,7 @@ class EventPage:
     """How long it waited, where nothing happened and the caller wanted to wait longer than a call may."""
 
 
-@dataclass(frozen=True)
-class Came:
+class Came(Frozen):
     """What ended the wait for a job."""
 
     condition: ConditionWord
@@ -255,8 +239,7 @@ class Came:
         return self.condition == "input" and not self.asked
 
 
-@dataclass(frozen=True)
-class Waited:
+class Waited(Frozen):
     """One job of a wait."""
 
     status: JobStatus

@@ -5,7 +5,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from bgjob.api.context import Context
@@ -130,6 +129,8 @@ def _match(line: log_search.Match, timed: bool) -> Match:
 def _microseconds(name: str, text: str | None) -> int | None:
     if text is None:
         return None
+    from datetime import UTC, datetime
+
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

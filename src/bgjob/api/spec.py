@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack, get_args
 
@@ -63,7 +61,7 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     _check_timeout(timeout_s)
     check_size(rows, cols)
     return Spec(
-        id=str(uuid.uuid4()),
+        id=_new_id(),
         command=command,
         shell=_shell(asked.get("shell")),
         cwd=working_directory(settings.working_dir, asked.get("cwd")),
@@ -183,7 +181,15 @@ def _checked_watch(watch: Sequence[str] | None) -> list[str]:
     return list(watch or ())
 
 
+def _new_id() -> str:
+    import uuid  # with `platform`, 2 ms that a server's start does not need
+
+    return str(uuid.uuid4())
+
+
 def _shell(name: str | None) -> str:
+    import shutil  # as above
+
     if name is None:
         return shutil.which("bash") or SMALLEST_SHELL  # what models and people write is bash
     path = shutil.which(name) if name in SHELLS else None

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Unpack
 
@@ -20,12 +19,13 @@ from bgjob.core import policy
 from bgjob.core.config import Settings
 from bgjob.core.errors import CannotStart, InvalidCommand, JobLimitReached, JobNotFound, NotAllowed
 from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
-from bgjob.home import event_log, queue_dir, watch_registry
+from bgjob.core.late_pattern import late_pattern
+from bgjob.home import event_log, jobdir, queue_dir, watch_registry
 from bgjob.link.spawn import Handover, packed
 from bgjob.store import quota
 from bgjob.store.records import run_from
 
-VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
+VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
 HOOK_VARIABLES = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),
@@ -43,7 +43,17 @@ class Prepared(NamedTuple):
 
 
 def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
-    return start_prepared(context, prepared(context, command, **asked))
+    """A job that runs; or that has failed already, and says why."""
+    return started(context, start_prepared(context, prepared(context, command, **asked)))
+
+
+def started(context: Context, job: Job) -> Job:
+    """A job that was just started, once it is known whether it could be exec'd."""
+    answer = context.starts.finish(job.id)
+    try:
+        return job if answer is None else _as_reported(context, job.spec, answer)
+    except OSError as error:
+        raise CannotStart(error, context.store.home) from error
 
 
 def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared:
@@ -59,7 +69,10 @@ def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared
 
 
 def start_prepared(context: Context, job: Prepared) -> Job:
-    """A job that runs; or that has failed already, and says why."""
+    """A job that a shim and its guard own, or that waits in the queue; or one that has failed already.
+
+    Whether it could be exec'd is known a moment later: `started` waits for it, and the job's record says it.
+    """
     most_bytes = context.settings.max_store_bytes
     try:
         context.store.prepare()
@@ -116,7 +129,7 @@ def _launch_or_enqueue(context: Context, spec: Spec, environment: Mapping[str, s
 
 
 def launch(context: Context, spec: Spec, environment: Mapping[str, str]) -> Job:
-    """JobLimitReached: there is no free slot."""
+    """JobLimitReached: there is no free slot. The shim makes the job durable, in a moment."""
     store, settings = context.store, context.settings
     with contextlib.ExitStack() as ours:
         slots = store.claim_slots(settings.max_jobs, spec.group, settings.groups.get(spec.group or ""))
@@ -125,9 +138,13 @@ def launch(context: Context, spec: Spec, environment: Mapping[str, str]) -> Job:
         new = store.create(spec)
         ours.callback(os.close, new.lock)
         start = context.spawner.start(Handover(new.directory, new.lock, slots, vars(spec), environment))
-        with contextlib.suppress(OSError):  # the job runs, and an error would say that it does not
-            store.make_durable(new)  # while the child is being exec'd
-        answer = start.finish()
+        if start.is_owned():
+            context.starts.add(spec.id, start)
+            return Job(spec, Running(None), None)
+    return _as_reported(context, spec, start.finish())
+
+
+def _as_reported(context: Context, spec: Spec, answer: Mapping[str, Any]) -> Job:
     run = run_from(answer)
     return Job(spec, Running(run), run) if run else _failed(context, spec, answer)
 
@@ -159,7 +176,7 @@ def _never_started(context: Context, spec: Spec, why: str) -> Job:
     new = store.create(spec)
     try:
         queue_dir.end_unstarted(new.directory, cause="never_started", reason=why)
-        store.make_durable(new)
+        jobdir.make_durable(new.lock, new.directory)
     finally:
         os.close(new.lock)
     event_log.append(store.events, "ended", spec.id, name=spec.name, cause="never_started", reason=why)
@@ -170,7 +187,9 @@ def _enqueue(context: Context, spec: Spec, environment: Mapping[str, str], prior
     store = context.store
     new = store.create(spec, packed(vars(spec), environment, context.umask), priority)
     with contextlib.suppress(OSError):  # the job will run, and an error would say that it does not
-        store.make_durable(new)  # before it starts: what is written meanwhile would be synced too
+        jobdir.make_durable(
+            new.lock, new.directory
+        )  # before it starts: what is written meanwhile would be synced too
     event_log.append(store.events, "queued", spec.id, name=spec.name, priority=priority)
     os.close(new.lock)
     ensure_dispatcher(context)

@@ -5,7 +5,6 @@ import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypedDict
 
 from bgjob.api import activity
@@ -19,6 +18,7 @@ from bgjob.api.results import JobStatus, Page
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
@@ -162,6 +162,7 @@ def _port_hint(snapshot: Snapshot) -> str | None:
 def list_jobs(
     context: Context, status: StatusWord | None = None, limit: int = PAGE, cursor: str | None = None
 ) -> Page:
+    context.starts.finish_all()
     found, next_cursor = _found(context, status, limit, cursor)
     ensure_watcher(context)
     fitting = _fitting(found, context.settings.max_response_bytes)
@@ -170,6 +171,12 @@ def list_jobs(
     jobs = [job for _, job in found]
     left = {job.id: count for job in jobs if (count := left_running(context, job))}
     return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left)
+
+
+def newest_jobs(context: Context, limit: int, cursor: str | None = None) -> tuple[list[Job], str | None]:
+    """The jobs, and the cursor of the next page. Without what takes a look at processes, logs or shims."""
+    found, next_cursor = _found(context, None, limit, cursor)
+    return [job for _, job in found], next_cursor
 
 
 def _found(

@@ -3,6 +3,8 @@
 It parses and renders, and decides nothing. No other folder imports it.
 
     parser   what can be typed after `bgjob`
+    serve    bgjob serve: MCP over HTTP
+    token    bgjob token: who may use it
     table    a list of jobs that fits the terminal
     outcome  how a job ended: in a word, in a sentence, as an exit code
     words    errors in the words of the command line
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bgjob.api import JobEvent, Jobs, Page, absolute, open_jobs
-from bgjob.cli import streams
+from bgjob.cli import serve, streams, token
 from bgjob.cli.outcome import last_words, result
 from bgjob.cli.parser import parser
 from bgjob.cli.streams import CannotPrint, JobStream, say
@@ -217,4 +219,6 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "kill": _kill,
     "mcp": _mcp,
     "client": _client,
+    "serve": lambda options: serve.run(options, os.environ),
+    "token": lambda options: token.run(options, os.environ),
 }

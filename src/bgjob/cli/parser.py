@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 from bgjob import __version__
+from bgjob.cli import serve, token
 from bgjob.cli.streams import say
 from bgjob.core.job import StatusWord
 from bgjob.core.options import LIMIT_OPTIONS
@@ -25,6 +26,7 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
   bgjob logs -f tests                        follow its output
   bgjob mcp                                  serve MCP on stdin and stdout
   bgjob client add claude                    have an MCP client start that server
+  bgjob serve                                serve MCP over HTTP, for many clients
 """
 
 
@@ -55,6 +57,8 @@ def parser() -> argparse.ArgumentParser:
     mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
     mcp.set_defaults(verb="mcp")
     _add_client(commands)
+    serve.add_parser(commands)
+    token.add_parser(commands, _variable)
     return parser
 
 

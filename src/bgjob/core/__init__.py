@@ -10,4 +10,6 @@ Touches no machine; every folder but the lean ones may import it.
     policy        which commands may run
     shell_reader  the simple commands of a shell text
     patterns      regular expressions on RE2
+    late_pattern  regular expressions of ours that are compiled when they are first used
+    frozen        frozen classes that cost a start nothing
 """

@@ -8,10 +8,11 @@ in the reference.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import translate
 
 from bgjob.core.errors import BadSetting, InvalidArgument
+from bgjob.core.frozen import Frozen
+from bgjob.core.late_pattern import late_pattern
 from bgjob.core.patterns import WholePattern, compile_whole
 from bgjob.core.values import (
     DAY_S,
@@ -33,8 +34,7 @@ ALLOW_LIST = "MCP_BG_ALLOWED_COMMANDS"
 DEFAULT_ENVIRONMENT = {"PYTHONUNBUFFERED": "1"}
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Frozen):
     max_jobs: int
     max_output_bytes: int
     job_timeout_s: float | None
@@ -53,8 +53,7 @@ class Settings:
     hidden_variables: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Frozen):
     variable: str
     field: str
     default: str
@@ -191,7 +190,7 @@ def _pattern(piece: str) -> WholePattern:
         ) from None
 
 
-_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_ESCAPE_OR_CLASS = late_pattern(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 
 
 def _check_braces(piece: str) -> None:

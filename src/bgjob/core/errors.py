@@ -15,6 +15,7 @@
     ├── NotSteerable        the job's shim does not answer
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
+    ├── CannotServe         the HTTP server cannot listen where it was told to
     └── BadSetting          an environment variable has a value we do not accept
 
 A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
@@ -129,6 +130,10 @@ class NotAllowed(BgjobError):
 
 
 class StoreUnusable(BgjobError):
+    pass
+
+
+class CannotServe(BgjobError):
     pass
 
 

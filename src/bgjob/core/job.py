@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
+
+from bgjob.core.frozen import NOTHING, Frozen
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 StatusWord = Literal["queued", "running", "completed", "failed", "killed"]
@@ -31,8 +32,7 @@ Event = dict[str, Any]
 BEGINNING_CHARACTERS = 40
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Frozen):
     """What to run. Written once, before the job is visible."""
 
     id: str
@@ -50,13 +50,13 @@ class Spec:
     """null: /dev/null, and nothing can be typed into the job."""
     restricted: bool = False
     """A server with an allow-list started it: its pagers and editors run no commands."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = NOTHING
     """memory_bytes, cpu_s, processes, open_files, file_bytes, silence_s: those that are set."""
     on_output_limit: Literal["drop_oldest", "stop"] = "drop_oldest"
     watch: Sequence[str] = ()
-    restart: Mapping[str, Any] = field(default_factory=dict)
+    restart: Mapping[str, Any] = NOTHING
     """policy (on-failure or always), max, backoff_s; empty: the job runs once."""
-    queue: Mapping[str, Any] = field(default_factory=dict)
+    queue: Mapping[str, Any] = NOTHING
     """after (ids), after_policy, not_before, max_jobs, group_slots; empty: not from the queue."""
     group: str | None = None
     on_event: str | None = None
@@ -70,8 +70,7 @@ class UnreadableSpec(Spec):
     """A spec that cannot be read: `command` says why, `created_at` is the time of the directory."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Frozen):
     """The live part of a job: its processes, and when it was started."""
 
     pid: int
@@ -80,8 +79,7 @@ class Run:
     boot_id: str | None
 
 
-@dataclass(frozen=True)
-class PastRun:
+class PastRun(Frozen):
     """A run that was followed by another, under the job's restart policy."""
 
     ended_at: float
@@ -95,8 +93,7 @@ class PastRun:
     """Where its output begins and ends in the log."""
 
 
-@dataclass(frozen=True)
-class PastRuns:
+class PastRuns(Frozen):
     """The runs before the present one, of a job with a restart policy."""
 
     restarts: int
@@ -106,20 +103,17 @@ class PastRuns:
     """The job is between two runs."""
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Frozen):
     """A shim or guard holds the lock. `run` is None in the instant before the child is exec'd."""
 
     run: Run | None
 
 
-@dataclass(frozen=True)
 class Queued(Running):
     """Not started yet: the job waits for a slot, for other jobs or for a time. Its lock is free."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Frozen):
     """The shim saw the end and recorded it."""
 
     ended_at: float
@@ -133,19 +127,16 @@ class Ended:
         return self.stdout_bytes + self.stderr_bytes
 
 
-@dataclass(frozen=True)
 class Exited(Ended):
     code: int
 
 
-@dataclass(frozen=True)
 class Signaled(Ended):
     """By a signal that we did not send."""
 
     signal: int
 
 
-@dataclass(frozen=True)
 class Killed(Ended):
     """By us, because a caller asked: whatever the exit code says."""
 
@@ -153,7 +144,6 @@ class Killed(Ended):
     signal: int | None
 
 
-@dataclass(frozen=True)
 class TimedOut(Ended):
     """By us, because its time was up."""
 
@@ -161,7 +151,6 @@ class TimedOut(Ended):
     signal: int | None
 
 
-@dataclass(frozen=True)
 class OverLimit(Ended):
     """By us or by the kernel, because the job exceeded a limit."""
 
@@ -172,13 +161,11 @@ class OverLimit(Ended):
     """The most that all its processes took together, if that was measured."""
 
 
-@dataclass(frozen=True)
 class NeverStarted(Ended):
     reason: str
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(Frozen):
     """The shim is gone and left no outcome: we do not know, and say so."""
 
     reason: str
@@ -192,8 +179,7 @@ End = Exited | Signaled | Killed | TimedOut | OverLimit | NeverStarted
 State = Running | End | Lost
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Frozen):
     spec: Spec
     state: State
     run: Run | None

@@ -4,10 +4,10 @@ One table says which options there are, what each accepts, and under which key t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.frozen import Frozen
 from bgjob.core.values import KIB, TEN_YEARS_S, TIB, label, number, size, switch, whole, word
 
 # The same as in home/queue_dir, which the shim imports; a test compares the two.
@@ -16,8 +16,7 @@ MOST_PROBLEMS = 10
 DEFAULT_RESTARTS, DEFAULT_BACKOFF_S = 5, 1.0
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(Frozen):
     accepted: str
     parse: Callable[[object], Any]
     """The value, or ValueError."""

@@ -14,6 +14,7 @@ from mmap import mmap
 from typing import Any, NoReturn
 
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.late_pattern import late_pattern
 
 PATTERN_MAX_BYTES = 4096
 # Memory for program and states: less makes harmless patterns slow.
@@ -27,7 +28,7 @@ Buffer = bytes | mmap | memoryview
 Span = tuple[int, int]
 Find = Callable[[Buffer, int, int], list[Span]]
 
-TOKEN = re.compile(
+TOKEN = late_pattern(
     r"""\\Q.*?(?:\\E|\Z)                                      # quoted
       | \\.                                                   # escaped
       | \[\^?+\]?+(?:\[:\^?\w++:\]|\\.|[^\]\\])*+\]           # a class

@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from bgjob.core.late_pattern import late_pattern
 from bgjob.core.patterns import WholePattern
 from bgjob.core.shell_reader import Command, Reading
 
@@ -58,10 +59,10 @@ _RUNNERS = _names(
 )
 _SHELLS = _names("sh bash dash ash zsh ksh su")
 _VALUED_OPTIONS = _names("-u -g -h -p -C -D -r -t -T -U --user --group --chdir")
-_OPTION_OR_NUMBER = re.compile(r"-|[0-9.]+[smhd]?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\+?=")
-_SYSTEM_DIRECTORY = re.compile(r"/(?:usr/)?(?:local/)?s?bin/")
-_DISK = re.compile(r"/+dev/+(?:[shv]d[a-z]|xvd[a-z]|(?:nvme|mmcblk|md|dm-|r?disk)[0-9]|disk/|mapper/)")
+_OPTION_OR_NUMBER = late_pattern(r"-|[0-9.]+[smhd]?$")
+_ASSIGNMENT = late_pattern(r"[A-Za-z_][A-Za-z_0-9]*\+?=")
+_SYSTEM_DIRECTORY = late_pattern(r"/(?:usr/)?(?:local/)?s?bin/")
+_DISK = late_pattern(r"/+dev/+(?:[shv]d[a-z]|xvd[a-z]|(?:nvme|mmcblk|md|dm-|r?disk)[0-9]|disk/|mapper/)")
 # `sh -c "sh -c …"`: each level is read again.
 _DEEPEST_SCRIPT = 3
 
@@ -189,7 +190,7 @@ _LANGUAGE = _names(
     "print bind complete compgen fc hist emulate autoload functions zmodload sched"
 )
 _EVALUATING = _names("test [ printf wait exit return break continue shift ulimit")
-_NAME = re.compile(r"\[|[\w./+:@,][\w./+:@,-]*")
+_NAME = late_pattern(r"\[|[\w./+:@,][\w./+:@,-]*")
 _UNSEEN = "and the allow-list (MCP_BG_ALLOWED_COMMANDS) cannot see what would run"
 
 

@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bgjob.core.late_pattern import late_pattern
+
 _DOLLAR = r"""
     (?P<parameter> \$ (?: [A-Za-z_][A-Za-z_0-9]*+ | \{[A-Za-z_][A-Za-z_0-9]*+\} | [0-9?$!\#@*-] ) (?!\[) )
   | (?P<arithmetic_expansion> \$\(\( [^()]*+ \)\) )
   | (?P<substitution> \$\( | ` )
 """
-_CODE = re.compile(
+_CODE = late_pattern(
     rf"""
     (?P<plain> [^\s\\'"`$<>|&;()\#\x00-\x1f\x7f] [^\s\\'"`$<>|&;()\x00-\x1f\x7f]*+ )
   | (?P<blank> [ \t]++ )
@@ -36,7 +38,7 @@ _CODE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_QUOTED = re.compile(
+_QUOTED = late_pattern(
     rf"""
     (?P<plain> [^"\\$`]++ | \$(?=["\s]) | \\(?![$`"\\\n]) )
   | {_DOLLAR}

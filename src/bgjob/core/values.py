@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
+from bgjob.core.late_pattern import late_pattern
+
 KIB, MIB, GIB, TIB = 1024, 1024**2, 1024**3, 1024**4
 DAY_S = 86_400
 TEN_YEARS_S = 10 * 365 * DAY_S
 
-_NUMBER = re.compile(r"\s*(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
-_SIZE = re.compile(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
+_NUMBER = late_pattern(r"\s*(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
+_SIZE = late_pattern(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
 _UNIT_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 _SWITCH: dict[object, bool] = {"on": True, "off": False, True: True, False: False}
 

@@ -217,6 +217,14 @@ def sync_directory(path: str) -> None:
             raise
 
 
+def make_durable(lock: int, directory: str = os.curdir) -> None:
+    """After this the job survives a power cut: its spec, the spec's name and the job's name are on disk.
+    Its script, its place in the index and its run are not needed for that."""
+    os.fsync(lock)
+    sync_directory(directory)
+    sync_directory(f"{directory}/{os.pardir}")
+
+
 def seal_outcome(directory: str = os.curdir) -> None:
     """Sync all that the outcome speaks of, then write its last byte: after a seal, the log is on disk.
 

@@ -10,22 +10,19 @@ import marshal
 import os
 import select
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
 from bgjob.system.own_argv import SHIM
 
 PATIENCE_S = 10.0
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(Frozen):
     """What a shim is given. `lock` and `slots` are shared with us until we close our descriptors."""
 
     directory: str
@@ -35,11 +32,22 @@ class Handover:
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True)
 class Start:
     """A shim has taken the job, and will report on this end of a socket how the start went."""
 
-    ready: int
+    def __init__(self, ready: int) -> None:
+        self._ready, self._heard = ready, b""
+        self._mutex = threading.Lock()
+        self._answer: dict[str, Any] | None = None
+
+    def is_owned(self) -> bool:
+        """Waits until the job is shim's and guard's, whoever is killed now. False: its report is here instead."""
+        if _is_readable(self._ready, PATIENCE_S):
+            self._heard = os.read(self._ready, 1)
+        return self._heard == b"+"
+
+    def has_reported(self) -> bool:
+        return self._answer is not None or _is_readable(self._ready, 0)
 
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": …, "errno": …}.
@@ -47,12 +55,44 @@ class Start:
         Empty if shim and guard have died, took the job in the moment in which we gave up, or do not report in
         time (a job can stop both): what they have done is on disk, or not known.
         """
+        with self._mutex:
+            if self._answer is None:
+                self._answer = self._report()
+        return self._answer
+
+    def _report(self) -> dict[str, Any]:
         try:
-            answer = _read_line(self.ready)
+            rest = _read_line(self._ready)
         finally:
-            os.close(self.ready)
-        record: dict[str, Any] = json.loads(answer.lstrip(b"+")) if answer else {}
+            os.close(self._ready)
+        record: dict[str, Any] = json.loads((self._heard + rest).lstrip(b"+")) if rest else {}
         return record
+
+
+class Starts:
+    """Jobs of ours that shim and guard own, and of which it is not known yet whether they were exec'd."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, Start] = {}
+
+    def add(self, job_id: str, start: Start) -> None:
+        for known, earlier in list(self._starts.items()):
+            if earlier.has_reported():
+                self.finish(known)
+        self._starts[job_id] = start
+
+    def finish(self, job_id: str) -> dict[str, Any] | None:
+        """How the start went; None if that was known before."""
+        start = self._starts.get(job_id)
+        if start is None:
+            return None
+        answer = start.finish()
+        self._starts.pop(job_id, None)  # last: another caller may wait for it too
+        return answer
+
+    def finish_all(self) -> None:
+        for job_id in list(self._starts):
+            self.finish(job_id)
 
 
 class Spawner:
@@ -124,6 +164,8 @@ def start_dispatcher(home: str) -> bool:
 
 
 def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
+    import subprocess  # 3 ms, which a server's start does not need
+
     launcher = subprocess.Popen(
         [*SHIM, *arguments],
         pass_fds=pass_fds,
@@ -135,6 +177,8 @@ def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
 
 
 def _start_zygote() -> socket.socket:
+    import subprocess
+
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, contextlib.ExitStack() as undo:
         undo.callback(ours.close)
@@ -150,6 +194,8 @@ def _launch_file(handover: Handover) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("launch", os.MFD_CLOEXEC)
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     with contextlib.ExitStack() as undo:

@@ -3,23 +3,27 @@
 It performs on the api what the protocol makes of a client's messages, and decides nothing: each tool is one
 call of the api.
 
-    server       what bgjob tells of itself, and the start over stdio
-    stdio        the transport: messages over stdin and stdout
-    line_reader  lines from a descriptor
-    outbox       lines for a client that may read slowly
-    workers      threads for requests that take long
-    stderr       the log of the server
-    service      performs requests
-    caller       the client of one request: its progress, its cancellation
-    news_line    the line `news` of an answer
-    tools        the tools: signature, description and one call each
-    registry     declares tools, checks arguments and calls them
-    schema       derives tools.json from the tools; not at run time
-    arguments    arguments as clients and models send them
-    complaints   what is wrong with them, in words
-    results      the answers of the tools about one job
-    listings     their answers about many jobs
-    fields       how the nouns of the api become fields: times, signals, phases
-    answers      an answer as structured content and as text
-    answer_text  an answer as text
+    server         what bgjob tells of itself, and the start over stdio
+    stdio          the transport: messages over stdin and stdout
+    line_reader    lines from a descriptor
+    outbox         lines for a client that may read slowly
+    workers        threads for requests that take long
+    stderr         the log of the server
+    service        performs requests
+    caller         the client of one request: its progress, its cancellation
+    news_line      the line `news` of an answer
+    tools          the tools: signature, description and one call each
+    resources      jobs as resources: listed and read
+    uris           their URIs
+    subscriptions  tells clients what has changed
+    completions    completes ids and names of jobs
+    registry       declares tools, checks arguments and calls them
+    schema         derives tools.json from the tools; not at run time
+    arguments      arguments as clients and models send them
+    complaints     what is wrong with them, in words
+    results        the answers of the tools about one job
+    listings       their answers about many jobs
+    fields         how the nouns of the api become fields: times, signals, phases
+    answers        an answer as structured content and as text
+    answer_text    an answer as text
 """

@@ -39,17 +39,21 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         """Without fields that are None."""
+        own, output = vars(self), self.OUTPUT
         return {
-            name: value if name in self.OUTPUT else plain(value)
+            name: value if name in output else plain(value)
             for name in self._order()
-            if (value := vars(self).get(name)) is not None
+            if (value := own.get(name)) is not None
         }
 
 
 def plain(answer: Any) -> Any:
     """Answers as dicts; texts with their hidden characters made visible."""
     if isinstance(answer, str):
-        return without_hidden(_sendable(answer))
+        is_plain = answer.isascii() and answer.isprintable()
+        return answer if is_plain else without_hidden(_sendable(answer))
+    if isinstance(answer, int | float):
+        return answer
     if isinstance(answer, Answer):
         return answer.as_dict()
     if isinstance(answer, Mapping):

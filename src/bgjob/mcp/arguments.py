@@ -16,7 +16,11 @@ Schema = Mapping[str, Any]
 ONE, SEVERAL = "job_id", "job_ids"
 YES = frozenset({"1", "on", "t", "true", "y", "yes"})
 NO = frozenset({"0", "off", "f", "false", "n", "no"})
-WHOLE = re.compile(r"\s*(?P<digits>[+-]?[0-9][0-9_]{0,400})(\.0*)?\s*")
+WHOLE = re.compile(r"\s*(?P<digits>[+-]?[0-9]+(_[0-9]+)*)(\.0+)?\s*")
+LONGEST_NUMBER = 4000
+"""Of a number in text. Of some more digits Python reads none."""
+FLOAT_END = 2.0**63
+"""From here on a float is no whole number that anybody meant."""
 
 
 Place = tuple[str, ...]
@@ -173,14 +177,14 @@ def _whole(given: Any) -> int | None:
     if isinstance(given, int):
         return int(given)
     if isinstance(given, float):
-        return int(given) if given.is_integer() else None
-    if isinstance(given, str) and (read := WHOLE.fullmatch(given)):
+        return int(given) if given.is_integer() and abs(given) < FLOAT_END else None
+    if isinstance(given, str) and len(given) <= LONGEST_NUMBER and (read := WHOLE.fullmatch(given)):
         return int(read["digits"])
     return None
 
 
 def _number(given: Any) -> float | None:
-    if not isinstance(given, int | float | str):
+    if not isinstance(given, int | float | str) or (isinstance(given, str) and not given.strip().isascii()):
         return None
     with suppress(ValueError, OverflowError):
         number = float(given)
@@ -189,8 +193,9 @@ def _number(given: Any) -> float | None:
 
 
 def _switch(given: Any) -> bool | None:
-    word = str(given).lower() if isinstance(given, bool | str) else {0: "0", 1: "1"}.get(given, "")
-    return True if word in YES else False if word in NO else None
+    if isinstance(given, str):
+        return True if given.lower() in YES else False if given.lower() in NO else None
+    return bool(given) if isinstance(given, int | float) and given in (0, 1) else None
 
 
 SCALARS: Mapping[str, Callable[[Any], Any]] = {

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from bgjob.api import Cancellation
 from bgjob.output.cleaner import without_hidden
@@ -10,13 +11,23 @@ from bgjob.protocol.jsonrpc import Message
 from bgjob.protocol.request import Request
 
 
+class Channel(NamedTuple):
+    """To a client, at any time."""
+
+    send: Callable[[Message], None]
+    drain: Callable[[], None]
+    """Waits until the client has taken all that was sent, or is gone."""
+
+
 class Caller:
     """Its methods may be called from any thread."""
 
-    def __init__(self, request: Request, send: Callable[[Message], None]) -> None:
-        """`send`: gives a message that belongs to this request to the client."""
+    def __init__(
+        self, request: Request, send: Callable[[Message], None], drain: Callable[[], None] | None = None
+    ) -> None:
+        """`send`: gives a message that belongs to this request to the client. `drain`: as in a Channel."""
         self._request = request
-        self._send = send
+        self._send, self._drain = send, drain
         self._mutex = threading.Lock()
         self._cancellation: Cancellation | None = None
         self.is_cancelled = False
@@ -27,11 +38,21 @@ class Caller:
             if not self.is_cancelled:
                 self._send(message)
 
+    def drain(self) -> None:
+        """Not under the mutex: the request can be cancelled meanwhile."""
+        if self._drain:
+            self._drain()
+
     def cancel(self) -> None:
         with self._mutex:
             self.is_cancelled = True
             if self._cancellation:
                 self._cancellation.cancel()
+
+    def end_wait(self) -> None:
+        """As if its time were up: it is answered with how things stand."""
+        with suppress(OSError):
+            self.cancellation.cancel()
 
     def close(self) -> None:
         """The request has been performed."""

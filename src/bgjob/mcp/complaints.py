@@ -88,4 +88,7 @@ def shown(text: str) -> str:
 
 
 def shown_json(value: object) -> str:
-    return shown(json.dumps(value, ensure_ascii=False, default=repr))
+    try:
+        return shown(json.dumps(value, ensure_ascii=False, default=repr))
+    except RecursionError:
+        return "(nested too deep)"

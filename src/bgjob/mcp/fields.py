@@ -1,6 +1,7 @@
 """How the nouns of the api become fields of an answer: times, signals, phases, past runs."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from bgjob.api import Executed, JobEvent, JobStatus, Output
@@ -70,6 +71,7 @@ def started(job: Job) -> str:
     return timestamp(job.run.started_at if job.run else job.spec.created_at)
 
 
+@lru_cache(4096)  # a list of jobs has the same ones again and again
 def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -45,6 +45,10 @@ class Outbox:
             with self._changed:
                 self._changed.wait_for(lambda: self._unwritten_bytes <= ROOM_BYTES or self.is_broken)
 
+    def wait_until_written(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unwritten or self.is_broken)
+
     @property
     def is_empty(self) -> bool:
         return not self._unwritten

@@ -2,17 +2,17 @@
 
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.core.errors import BgjobError
 from bgjob.mcp import stdio
+from bgjob.mcp.caller import Channel
 from bgjob.mcp.news_line import NewsLine
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import use_lossy_stderr
-from bgjob.protocol.jsonrpc import Message
-from bgjob.protocol.methods import TOOLS
+from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TOOLS
 from bgjob.protocol.server import Server
 
 INSTRUCTIONS = """\
@@ -38,8 +38,8 @@ SERVER = Server(
     title="Background jobs",
     version=__version__,
     instructions=INSTRUCTIONS,
-    methods=TOOLS,
-    capabilities={"tools": {}},
+    methods=TOOLS | RESOURCES | COMPLETIONS,
+    capabilities={"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "completions": {}},
 )
 
 
@@ -53,9 +53,9 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
-    stdio.serve(SERVER, lambda notify: service_for(jobs, notify), wire)
+    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire)
 
 
-def service_for(jobs: Jobs, notify: Callable[[Message], None]) -> Service:
+def service_for(jobs: Jobs, channel: Channel) -> Service:
     news = jobs.news()
-    return Service(jobs, news=NewsLine(news) if news else None, notify=notify)
+    return Service(jobs, news=NewsLine(news) if news else None, channel=channel)

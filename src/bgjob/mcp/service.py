@@ -1,15 +1,21 @@
 """Performs the requests of clients on the api."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from __future__ import annotations
 
-from bgjob.api import Jobs
-from bgjob.mcp.caller import Caller
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bgjob.api import Cancellation, Jobs
+from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import NewsLine
 from bgjob.mcp.stderr import report
 from bgjob.mcp.tools import TOOLS
-from bgjob.protocol.jsonrpc import INTERNAL_ERROR, Message, RpcError
+from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
 from bgjob.protocol.request import Request
+
+if TYPE_CHECKING:
+    from bgjob.mcp.subscriptions import Subscriptions
 
 Result = Mapping[str, Any]
 
@@ -23,19 +29,30 @@ class Service:
         *,
         scopes: Collection[str] | None = None,
         news: NewsLine | None = None,
-        notify: Callable[[Message], None] | None = None,
+        channel: Channel | None = None,
     ) -> None:
-        """`scopes`: the rights of its clients; None: all. `notify`: sends to the one client at any time."""
-        self._jobs, self._scopes, self._news, self._notify = jobs, scopes, news, notify
+        """`scopes`: the rights of its clients; None: all. `channel`: to the one client, at any time."""
+        self._jobs, self._scopes, self._news, self._channel = jobs, scopes, news, channel
+        self._mutex = threading.Lock()
+        self._listening: set[Cancellation] = set()
+        self._is_closed = False
+        self._subscriptions: Subscriptions | None = None
         self._handlers: Mapping[str, Callable[[Request, Caller], Result]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "subscriptions/listen": self._listen,
+            "completion/complete": self._complete,
         }
 
     def blocks(self, request: Request) -> bool:
         """True: it may take long, and wants a thread of its own."""
         if request.method != "tools/call":
-            return False
+            return request.method == "subscriptions/listen"
         tool = TOOLS.tools.get(str(request.params.get("name")))
         return tool is not None and tool.blocks
 
@@ -52,7 +69,13 @@ class Service:
             )
 
     def close(self) -> None:
-        """Ends what would go on until the client ends it."""
+        """Ends what would go on until the client ends it: subscriptions."""
+        with self._mutex:
+            self._is_closed = True
+            for cancellation in self._listening:
+                cancellation.cancel()
+        if self._subscriptions:
+            self._subscriptions.close()
 
     def missing_scope(self, request: Request) -> str | None:
         """The right that the request needs and its client does not have."""
@@ -70,3 +93,53 @@ class Service:
         if self._news is None:
             return TOOLS.call(self._jobs, tool, given, caller)
         return TOOLS.call(self._jobs, tool, self._news.completed(tool.name, given), caller, self._news.fields)
+
+    # -- resources; imported late, since a client may never ask for them ------------------------------
+
+    def _list_resources(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import list_resources
+
+        return list_resources(self._jobs, request)
+
+    def _list_templates(self, _request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import TEMPLATES
+
+        return {"resourceTemplates": TEMPLATES}
+
+    def _read_resource(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.resources import read_resource
+
+        return read_resource(self._jobs, request)
+
+    def _subscribe(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.subscriptions import Subscriptions
+
+        if self._channel is None:
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
+        self._subscriptions = self._subscriptions or Subscriptions(self._jobs, self._channel)
+        self._subscriptions.subscribe(request)
+        return {}
+
+    def _unsubscribe(self, request: Request, _caller: Caller) -> Result:
+        if self._subscriptions:
+            self._subscriptions.unsubscribe(request)
+        return {}
+
+    def _listen(self, request: Request, caller: Caller) -> Result:
+        from bgjob.mcp.subscriptions import listen
+
+        wait = caller.cancellation
+        with self._mutex:
+            self._listening.add(wait)
+            if self._is_closed:
+                wait.cancel()
+        try:
+            return listen(self._jobs, request, caller)
+        finally:
+            with self._mutex:
+                self._listening.discard(wait)
+
+    def _complete(self, request: Request, _caller: Caller) -> Result:
+        from bgjob.mcp.completions import complete
+
+        return complete(self._jobs, request)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, NoReturn
 
-from bgjob.mcp.caller import Caller
+from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.complaints import shown
 from bgjob.mcp.line_reader import lines
 from bgjob.mcp.outbox import Outbox
@@ -50,9 +50,7 @@ def claim() -> Wire:
     return wire
 
 
-def serve(
-    server: Server, service_for: Callable[[Callable[[Message], None]], Service], wire: Wire
-) -> NoReturn:
+def serve(server: Server, service_for: Callable[[Channel], Service], wire: Wire) -> NoReturn:
     """Serves until the client is gone, then ends the process: calls may sit in threads that never end.
 
     `service_for`: makes the service of this client, given how to send to it at any time.
@@ -72,13 +70,11 @@ def _end_process(code: int) -> NoReturn:
 
 
 class _Session:
-    def __init__(
-        self, server: Server, service_for: Callable[[Callable[[Message], None]], Service], wire: Wire
-    ) -> None:
+    def __init__(self, server: Server, service_for: Callable[[Channel], Service], wire: Wire) -> None:
         self._wire = wire
         self._outbox = Outbox(wire.write_fd, self._wake)
         self._connection = Connection(server, can_notify=True)
-        self._service = service_for(self._send)
+        self._service = service_for(Channel(self._send, self._outbox.wait_until_written))
         self._workers = Workers()
         self._in_flight: dict[Caller, RequestId] = {}
         self._woken_by: int | None = None
@@ -121,7 +117,7 @@ class _Session:
             raise
 
     def _perform(self, request: Request) -> None:
-        caller = Caller(request, self._send)
+        caller = Caller(request, self._send, self._outbox.wait_until_written)
         self._in_flight[caller] = request.id
         work = partial(self._answer, request, caller)
         if self._service.blocks(request):

@@ -4,8 +4,7 @@ The part before does not show it: half a character is held back while the rest m
 removes a sequence that does not end. So it is put before the next part.
 """
 
-import re
-
+from bgjob.core.late_pattern import late_pattern
 from bgjob.output.log_reader import LogReader
 from bgjob.output.pieces import down_to, joined
 from bgjob.output.text import Part, unfinished_bytes
@@ -14,7 +13,7 @@ CHARACTER_BYTES = 3
 # A link or a title may be long.
 SEQUENCE_BYTES = 2048
 # As the cleaner reads them. Text that a sequence carries ends with its line, whether the sequence does or not.
-_SEQUENCE = re.compile(
+_SEQUENCE = late_pattern(
     rb"(?:\x1b[ -/]{0,2}|(?:\x1b\[|\xc2\x9b)[0-?]*+[ -/]*+|\x1b[\]PX^_][^\x00-\x08\x0a-\x1f\x7f]*+\x1b?)\Z"
 )
 

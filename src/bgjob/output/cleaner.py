@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable
 from itertools import groupby
 
+from bgjob.core.late_pattern import late_pattern
+
 NOTE = "[bgjob: "
 REACH_LINES = 50
 # A longer line is redrawn in pieces: so the cost of a sequence stays constant.
@@ -31,20 +33,20 @@ _MOVE = r"[0-9;]*+[A-HJKfu]"
 _CLIPBOARD = rf"\]52;[a-z0-7]*+;[A-Za-z0-9+/=\r\n]*+{_END}"  # may have many lines
 _CSI = rf"(?!{_MOVE})[0-?]*+[ -/]*+[@-~]?"
 _ESC = rf"(?:{_CLIPBOARD}|[\]PX^_]{_TEXT}{_END}?|\[{_CSI}|(?![8\[\]PX^_])[ -/]{{0,2}}[0-~]?)"
-_NOISE = re.compile(
+_NOISE = late_pattern(
     r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]"
     rf"(?:(?<=\x1b){_ESC}"
     rf"|(?<=\x9b){_CSI}"
     rf"|(?<=[\x90\x98\x9d-\x9f]){_TEXT}{_END}"  # must end: else a wrongly decoded quote would eat its line
     r"|(?<![\x1b\x9b])[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f]*+)"
 )
-_STEP = re.compile(
+_STEP = late_pattern(
     r"([\r\x08\x9b](?:(?<=\x9b)([0-9]{0,4})[0-9;]*+([A-HJKfu])|(?<=\x08)\x08*+|(?<=\r)\r*+))",
 )
-_LINE_END = re.compile(r"\r(?<!\r\r)\r*+\n")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_CONTROLS = re.compile(rf"{_CONTROL.pattern}++")
-_NOTE_LINE = re.compile(rf"^({re.escape(NOTE)}{_TEXT}\n?)", re.MULTILINE)
+_LINE_END = late_pattern(r"\r(?<!\r\r)\r*+\n")
+_CONTROL = late_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = late_pattern(rf"{_CONTROL.pattern}++")
+_NOTE_LINE = late_pattern(rf"^({re.escape(NOTE)}{_TEXT}\n?)", re.MULTILINE)
 
 EMOJI = "\u2100-\u2bff\U0001f000-\U0001faff"
 KEYCAP = "#*0-9©®‼⁉〰〽㊗㊙"
@@ -57,10 +59,10 @@ _OF_EMOJI = (  # what may follow a character that stays, with the character
     f"(?<=[{EMOJI}{KEYCAP}][\ufe0e\ufe0f])(?![{UNSEEN}])|(?<=[{EMOJI}]\ufe0f)\u200d[{EMOJI}]"
     f"|(?<=[{EMOJI}]\u200d)[{EMOJI}]|(?<=[{EMOJI}]\ufe0f\u200d)[{EMOJI}]"
 )
-_HARMLESS = re.compile(  # alone: a choice of glyph, a byte order mark
+_HARMLESS = late_pattern(  # alone: a choice of glyph, a byte order mark
     f"[{_SELECTORS}\ufeff](?<![{UNSEEN}]{{2}})(?![{UNSEEN}])(?!{_OF_EMOJI})"
 )
-_HIDDEN = re.compile(f"[{UNSEEN}](?!{_OF_EMOJI})[{UNSEEN}]*+")
+_HIDDEN = late_pattern(f"[{UNSEEN}](?!{_OF_EMOJI})[{UNSEEN}]*+")
 
 
 def clean(text: str) -> str:

@@ -1,8 +1,7 @@
 """Chooses from a log what an answer shows of it: all, or head and tail."""
 
-from dataclasses import dataclass
-
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.frozen import Frozen
 from bgjob.output.begun import begun, begun_sequence, hold_back
 from bgjob.output.log_reader import LogReader, Piece
 from bgjob.output.pieces import cut_head, cut_tail, down_to, merge, size_of, up_to
@@ -11,8 +10,7 @@ from bgjob.output.text import Dropped, LeftOut, Part, render
 NOTE_BYTES = 100
 
 
-@dataclass(frozen=True)
-class Excerpt:
+class Excerpt(Frozen):
     """What one stream printed in a window of the log, as text, and how much is missing from the text."""
 
     text: str
@@ -20,8 +18,7 @@ class Excerpt:
     dropped_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Frozen):
     """A part of the log, between two offsets."""
 
     start: int

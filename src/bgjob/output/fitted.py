@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from bgjob.core.frozen import replace
 from bgjob.output import cleaner
 from bgjob.output.excerpt import NOTE_BYTES, Excerpt
 

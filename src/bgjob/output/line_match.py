@@ -5,7 +5,6 @@ state. So `^error` matches the line \x1b[31merror\x1b[0m. A line that matches in
 Lines without control characters are the same in both forms, and are matched many at a time.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -13,13 +12,14 @@ from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from bgjob.core.late_pattern import late_pattern
 from bgjob.core.patterns import Pattern, Span
 from bgjob.output.log_lines import Lines
 from bgjob.output.text import plain_line
 
 # The cleaner removes them whatever surrounds them, so that they can be removed from many lines at once.
-_COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*+[hlm]|\(B)")
-_RETURN = re.compile(rb"\r[^\n]")
+_COLOUR = late_pattern(rb"\x1b(?:\[[0-9;:?]*+[hlm]|\(B)")
+_RETURN = late_pattern(rb"\r[^\n]")
 _by_start = attrgetter("start")
 
 

@@ -9,10 +9,10 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from operator import le
 
+from bgjob.core.frozen import Frozen, replace
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of
 from bgjob.output.log_runs import Runs, joined
@@ -23,8 +23,7 @@ Source = Whole | Held | Parts
 STREAMS = {suffix: stream for stream, suffix in KEPT_SUFFIXES.items()}
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Frozen):
     """Bytes that are gone: `count` of one stream, somewhere between two offsets."""
 
     start: int
@@ -32,8 +31,7 @@ class Gap:
     count: int
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Frozen):
     """Bytes of one stream that lie side by side in the log."""
 
     start: int
@@ -44,7 +42,6 @@ class Piece:
         return self.start + len(self.data)
 
 
-@dataclass(frozen=True)
 class TimedPiece(Piece):
     stream: int
     time_us: int
@@ -100,6 +97,11 @@ class LogReader:
     def kept(self, stream: int, start: int, end: int) -> int:
         """How many bytes of the stream between two offsets are still here."""
         return sum(self.runs(segment).size(stream, start, end) for segment in self.segments(start, end))
+
+    def printed(self, stream: int) -> int:
+        """How many bytes the stream has printed, whether they are still here or not."""
+        by_log = self._printed_up_to(self._segments[-1], stream) if self._segments else 0
+        return max(by_log, self._printed[stream - 1])
 
     def stretches(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where bytes of either stream are here between two offsets, from gap to gap."""

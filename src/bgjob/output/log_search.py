@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from bgjob.core.frozen import Frozen, replace
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.line_match import Found, count_matching_lines, matching_lines
@@ -17,8 +17,7 @@ from bgjob.output.text import stray_bytes, unfinished_bytes
 SHOWN_BYTES = 500
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Frozen):
     """A line that matches."""
 
     offset: int
@@ -38,8 +37,7 @@ class Match:
     """The line has more before, or behind, what `line` shows of it."""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Frozen):
     matches: list[Match]
     count: int | None
     """Of all lines that match; None if the caller did not ask."""

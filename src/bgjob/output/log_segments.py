@@ -9,9 +9,9 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 
+from bgjob.core.frozen import Frozen
 from bgjob.home.layout import READ_ONLY, is_directory
 from bgjob.home.log_format import segment_name
 from bgjob.output.log_kept import stretches
@@ -23,8 +23,7 @@ SEGMENT = re.compile(r"(0[0-9]{19})(\.std(?:out|err))?", re.ASCII)
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Frozen):
     start: int
     end: int
     kept: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 
 from bgjob.home.jobdir import LOG, MERGED
@@ -67,6 +66,8 @@ def _is_stamped(path: str, mtime_ns: int) -> bool:
 
 def _write(path: str, log: LogReader, mtime_ns: int) -> None:
     """Whole or not at all; servers that write it at the same time do not disturb each other."""
+    import tempfile  # 4 ms, and few logs have several segments
+
     fd, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f"{MERGED}.")
     try:
         with open(fd, "wb") as file:

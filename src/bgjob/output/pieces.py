@@ -1,9 +1,9 @@
 """Pieces of one stream, oldest first: cut from either side, joined, and merged with notes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from bgjob.core.frozen import replace
 from bgjob.output.log_reader import Piece
 from bgjob.output.text import Part, head_cut, tail_cut
 

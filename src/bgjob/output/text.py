@@ -1,20 +1,17 @@
 """From bytes to text, at the last step: the output that an answer shows, and its notes about the rest."""
 
-from dataclasses import dataclass
-
+from bgjob.core.frozen import Frozen
 from bgjob.output.cleaner import clean
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Frozen):
     """Bytes that the log has and this answer does not."""
 
     count: int
     cursor: str
 
 
-@dataclass(frozen=True)
-class Dropped:
+class Dropped(Frozen):
     """Bytes that the log no longer has."""
 
     count: int

@@ -1,9 +1,8 @@
 """Both streams in one order, each line with its time and stream."""
 
+import time
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.begun import begun
@@ -16,15 +15,13 @@ Decoder = getincrementaldecoder("utf-8")
 STREAMS = (STDOUT, STDERR)
 
 
-@dataclass
 class Row:
     """A line, or as much of it as came before the other stream printed; or a note."""
 
-    offset: int
-    text: str
-    stream: int = 0
-    """0: a note."""
-    dropped_bytes: int = 0
+    def __init__(self, offset: int, text: str, stream: int = 0, dropped_bytes: int = 0) -> None:
+        """Stream 0: a note."""
+        self.offset, self.text = offset, text
+        self.stream, self.dropped_bytes = stream, dropped_bytes
 
     @property
     def is_unfinished(self) -> bool:
@@ -104,7 +101,8 @@ class Timeline:
 
 
 def _label(piece: TimedPiece) -> str:
-    when = datetime.fromtimestamp(piece.time_us / 1e6, UTC).strftime("%H:%M:%S.%f")[:-3]
+    seconds, rest_us = divmod(piece.time_us, 10**6)
+    when = f"{time.strftime('%H:%M:%S', time.gmtime(seconds))}.{rest_us // 1000:03}"
     return f"{when} {'err' if piece.stream == STDERR else 'out'}| "
 
 

@@ -15,6 +15,7 @@ import codecs
 import re
 import unicodedata
 
+from bgjob.core.late_pattern import late_pattern
 from bgjob.output.cleaner import EMOJI, KEYCAP, UNSEEN
 
 RESET = "\x1b[0m"
@@ -24,19 +25,19 @@ ELLIPSIS = "…"
 _PARAMETERS = r"\[[0-9;:]{0,64}+"
 _MOST_HELD = 70
 # It begins with a set, and looks back at what it matched: re finds a set fast, and alternatives slowly.
-_SUSPECT = re.compile(
+_SUSPECT = late_pattern(
     rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{UNSEEN}]"
     rf"(?:(?<=\x1b)(?P<colour>{_PARAMETERS}m)"
     f"|(?P<emoji>(?<=[{EMOJI}{KEYCAP}][\ufe0e\ufe0f])(?![{UNSEEN}])"
     f"|(?<=[{EMOJI}]\u200d)(?=[{EMOJI}])"
     f"|(?<=[{EMOJI}]\ufe0f)\u200d(?=[{EMOJI}])))?"
 )
-_MAY_GO_ON = re.compile(rf"(?:\x1b(?:{_PARAMETERS})?|[{UNSEEN}]{{1,4}})\Z")
-_STAYS_IN_SIGHT = re.compile(f"[{EMOJI}{KEYCAP}]")
+_MAY_GO_ON = late_pattern(rf"(?:\x1b(?:{_PARAMETERS})?|[{UNSEEN}]{{1,4}})\Z")
+_STAYS_IN_SIGHT = late_pattern(f"[{EMOJI}{KEYCAP}]")
 
 _PALETTE = r"[345]8(?:;5;\d{1,3}|:5:\d{1,3}|;2(?:;\d{1,3}){3}|:2(?::\d{0,3}){3,5})"
 _RENDITION = rf"(?:{_PALETTE}|4:[0-5]|0?[0-79]?|(?![345]8)[1-9]\d|10[0-7])"  # all but 8, conceal
-_COLOUR = re.compile(rf"\x1b\[{_RENDITION}(?:;{_RENDITION})*m")
+_COLOUR = late_pattern(rf"\x1b\[{_RENDITION}(?:;{_RENDITION})*m")
 
 
 class TtyText:

@@ -19,12 +19,12 @@ from bgjob.protocol.request import Client, Request
 from bgjob.protocol.revisions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
-    HANDSHAKE,
     NEWEST_HANDSHAKE,
     REVISION_KEY,
     STATELESS,
     WITH_BATCHES,
     WITHOUT_HEADER,
+    opens_as_of_handshake,
 )
 from bgjob.protocol.server import Server
 
@@ -32,6 +32,8 @@ NO_REQUEST = (
     "This cannot be read as a request. Send one JSON-RPC 2.0 object a line: a method, params that are an object, "
     "and an id that is text or a whole number."
 )
+REPEATED_CHARACTERS = 200
+"""Of what a client sent, in an error."""
 
 
 class Answer(NamedTuple):
@@ -98,7 +100,7 @@ class Connection:
         meta = params.get("_meta")
         meta = meta if isinstance(meta, dict) else {}
         header = None if headers is None else revision_named(headers)
-        if REVISION_KEY not in meta and (method == "initialize" or header is None or header in HANDSHAKE):
+        if opens_as_of_handshake(method, meta, header):
             revision = self._revision or header or (NEWEST_HANDSHAKE if headers is None else WITHOUT_HEADER)
             return Request(request_id, method, params, revision, self._client, self._server)
         _check_envelope(meta)
@@ -108,7 +110,7 @@ class Connection:
         if not isinstance(revision, str):
             raise RpcError(INVALID_PARAMS, f"{REVISION_KEY} must be a text.")
         if revision not in STATELESS:
-            told = {"supported": list(STATELESS), "requested": revision}
+            told = {"supported": list(STATELESS), "requested": revision[:REPEATED_CHARACTERS]}
             raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
         client = Client.of(meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY])
         return Request(request_id, method, params, revision, client, self._server)
@@ -117,7 +119,7 @@ class Connection:
         """Answers what the protocol itself can answer."""
         method = self._server.method(request.method)
         if method is None or method.era not in (None, "stateless" if request.is_stateless else "handshake"):
-            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method[:REPEATED_CHARACTERS])
         if method.extension:
             request.require_extension(method.extension)
         match request.method:

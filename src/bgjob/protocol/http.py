@@ -16,7 +16,7 @@ from bgjob.protocol.jsonrpc import (
     Message,
     RpcError,
 )
-from bgjob.protocol.revisions import HANDSHAKE
+from bgjob.protocol.revisions import SUPPORTED, opens_as_of_handshake
 
 Headers = Mapping[str, Sequence[str]]
 """All values of each header, by its name in small letters."""
@@ -61,9 +61,10 @@ def _check(headers: Headers, name: str, expected: object) -> None:
 
 def decoded_value(value: str) -> str | None:
     """Value Encoding. None: this is no encoding of a text."""
-    if not (value.startswith(ENCODED_BEGIN) and value.endswith(ENCODED_END)):
+    encoded = value.removeprefix(ENCODED_BEGIN)
+    if encoded == value or not encoded.endswith(ENCODED_END):
         return value
-    inside = value[len(ENCODED_BEGIN) : -len(ENCODED_END)]
+    inside = encoded.removesuffix(ENCODED_END)
     try:
         plain = base64.b64decode(inside, validate=True)
         return plain.decode() if base64.b64encode(plain).decode() == inside else None
@@ -71,9 +72,26 @@ def decoded_value(value: str) -> str | None:
         return None
 
 
-def status_of(answer: Message, revision: str | None) -> int:
+def is_of_handshake(message: object, headers: Headers) -> bool:
+    """Versioning, Compatibility Matrix: how a message over HTTP opens says which revision it is of."""
+    if not isinstance(message, dict):
+        return True
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return opens_as_of_handshake(
+        message.get("method"), meta if isinstance(meta, dict) else {}, revision_named(headers)
+    )
+
+
+def check_notification(message: object, headers: Headers) -> None:
+    """Protocol Version Header. Of requests, the answer is the connection's."""
+    revision = revision_named(headers)
+    if revision not in (None, *SUPPORTED) and isinstance(message, dict) and "id" not in message:
+        told = {"supported": list(SUPPORTED), "requested": revision}
+        raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
+
+
+def status_of(answer: Message, *, is_stateless: bool) -> int:
     """Of the HTTP response. Before 2026-07-28 an error that answers a request is a response as any other."""
     code = answer.get("error", {}).get("code")
-    if answer.get("id") is not None and (revision is None or revision in HANDSHAKE):
-        return 200
-    return STATUS.get(code, 200)
+    return STATUS.get(code, 200) if is_stateless or answer.get("id") is None else 200

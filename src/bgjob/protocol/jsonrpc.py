@@ -78,7 +78,7 @@ def _with_long_numbers(line: bytes) -> Any:
 
 
 def _whole(digits: str) -> float:
-    return int(digits) if len(digits) < LONGEST_NUMBER else float("inf")
+    return int(digits) if len(digits) < LONGEST_NUMBER else float(digits)
 
 
 def usable_id(message: Mapping[str, Any]) -> RequestId | None:

@@ -69,7 +69,7 @@ class Request(NamedTuple):
     def progress(self, passed: float, message: str | None, total: float | None = None) -> Message | None:
         """None: the client did not ask for progress. (Patterns, Progress.)"""
         token = self.meta.get("progressToken")
-        if not isinstance(token, str | int):
+        if not isinstance(token, str | int) or isinstance(token, bool):
             return None
         told = {"progressToken": token, "progress": passed, "total": total, "message": message}
         known = {name: value for name, value in told.items() if value is not None}

@@ -1,5 +1,8 @@
 """The revisions of the protocol. (Specification: Versioning and Compatibility.)"""
 
+from collections.abc import Mapping
+from typing import Any
+
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """A client begins with `initialize`, and the connection remembers it. The specification calls them legacy."""
 STATELESS = ("2026-07-28",)
@@ -19,6 +22,11 @@ CLIENT_KEY = PREFIX + "clientInfo"
 CAPABILITIES_KEY = PREFIX + "clientCapabilities"
 SERVER_KEY = PREFIX + "serverInfo"
 SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
+
+
+def opens_as_of_handshake(method: object, meta: Mapping[str, Any], header: str | None) -> bool:
+    """Versioning, Compatibility Matrix. `header`: the revision that HTTP names, if it names one."""
+    return REVISION_KEY not in meta and (method == "initialize" or header is None or header in HANDSHAKE)
 
 
 def negotiated(asked: str) -> str:

@@ -52,9 +52,9 @@ def list_changed(request: Request) -> Message:
     return _tagged("notifications/resources/list_changed", {}, request)
 
 
-def closing(request: Request) -> Message:
+def closing_result(request: Request) -> dict[str, Any]:
     """The server ends the subscription. (Graceful Closure.)"""
-    return request.result({"_meta": {SUBSCRIPTION_KEY: request.id}})
+    return {"_meta": {SUBSCRIPTION_KEY: request.id}}
 
 
 def _tagged(method: str, params: Mapping[str, Any], request: Request | None) -> Message:

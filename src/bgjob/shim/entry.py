@@ -5,8 +5,9 @@
     entry.main(["queue", home])                                          becomes the dispatcher of the queue
 
 `ready` tells the starter what happened: "+" as soon as a shim owns the job (from then on a second try would
-run it twice), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that
-gives up waiting shuts its end: then the "+" fails, and the job is not ours. In 0.1 it is a pipe.
+run it twice), another "+" when its guard would go on with it and there is room for its outcome (the starter may
+leave), then a line of JSON when the child is exec'd or could not be. `ready` is a socket. A starter that gives up
+waiting shuts its end: then the first "+" fails, and the job is not ours. In 0.1 it is a pipe.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import _socket as socket  # `socket` wraps it: 2 ms of each start
 import gc
 import os
+import select
 import signal
 import sys
 
@@ -31,6 +33,8 @@ from bgjob.shim.handoff import (
 from bgjob.system import processes
 
 MESSAGE_MAX_BYTES = 1 << 16
+# a fork takes a core for a millisecond, which the start of the job that was just taken needs more
+FORK_AFTER_MS = 4
 
 
 def main(arguments: list[str]) -> None:
@@ -67,6 +71,10 @@ def become_plain() -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # only the shim acts on these, by handlers of its own
+    if "BGJOB_OPEN_FILES" in os.environ:
+        from bgjob.system.open_files import restore_limit
+
+        restore_limit()
     return os.umask(0o077)
 
 
@@ -84,6 +92,8 @@ def zygote(umask: int) -> None:
     # now, and not when a job needs them: the package may be replaced by another version while we run
     from bgjob.shim import limited_child, limits  # noqa: F401
 
+    next_request = select.poll()
+    next_request.register(requests.fileno(), select.POLLIN)
     gc.collect()
     gc.freeze()
     while True:
@@ -97,6 +107,7 @@ def zygote(umask: int) -> None:
         if not os.read(taken, 1) and server_is_gone(requests):
             return
         os.close(taken)
+        next_request.poll(FORK_AFTER_MS)
 
 
 def start_queued(directory: str, descriptors: list[int], close: list[int]) -> None:
@@ -136,6 +147,10 @@ def server_is_gone(server: socket.socket) -> bool:
 
 def spare(requests: socket.socket, take: int, umask: int, handoff: HandoffSender) -> None:
     """Waits for a job, with all done that can be done before the job is known."""
+    try:
+        lifecycle.rehearse()
+    except OSError:
+        pass  # no descriptors are left now: there may be some when a job comes
     message, rights, _, _ = requests.recvmsg(MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES)
     if not message:
         os._exit(0)  # the server is gone

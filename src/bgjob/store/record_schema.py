@@ -4,11 +4,10 @@ A record that breaks one rule is not used at all: half of it would be a guess. U
 """
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, fields
 from typing import Any, get_args
 
+from bgjob.core.frozen import MISSING
 from bgjob.core.job import (
     JOB_ID,
     End,
@@ -26,6 +25,7 @@ from bgjob.core.job import (
     StdinWord,
     TimedOut,
 )
+from bgjob.core.late_pattern import late_pattern
 
 Record = Mapping[str, Any]
 Rule = Callable[[object], bool]
@@ -33,7 +33,7 @@ Rule = Callable[[object], bool]
 MOST_SECONDS = 2.5e11
 MOST_BYTES = 1 << 63
 MOST_FINITE = 1.7e308
-WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+WORD = late_pattern(r"[a-z][a-z0-9_]{0,39}")
 EVENT_TEXT_CHARACTERS, EVENT_DETAILS = 8192, 40
 
 
@@ -270,9 +270,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "keep_days": _or_none(_number(0, MOST_FINITE)),
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
 }
-MAY_LACK = frozenset(
-    field.name for field in fields(Spec) if (field.default, field.default_factory) != (MISSING, MISSING)
-)
+MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {
     "pid": _whole(1, 1 << 31),
     "shim_pid": _whole(1, 1 << 31),

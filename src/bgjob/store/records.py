@@ -1,7 +1,6 @@
 """From a job's files to nouns: its state, or why that is not known. The rules are in record_schema."""
 
 import os
-import re
 import stat
 from typing import Any
 
@@ -20,6 +19,7 @@ from bgjob.core.job import (
     UnreadableSpec,
     end_details,
 )
+from bgjob.core.late_pattern import late_pattern
 from bgjob.home import jobdir, queue_dir
 from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
 from bgjob.home.layout import is_directory
@@ -37,7 +37,7 @@ from bgjob.store.record_schema import (
 )
 from bgjob.system import processes
 
-VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,30}")
+VERSION = late_pattern(r"[0-9][0-9A-Za-z.+!-]{0,30}")
 
 
 def read_spec(job_id: str, directory: str) -> Spec:

@@ -22,18 +22,17 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
+from bgjob.core.frozen import Frozen
 from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
 from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, RUN, SCRIPT, SPEC
-from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, is_directory
+from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, is_directory, names_in
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
 from bgjob.store.records import (
@@ -53,16 +52,37 @@ ARGUMENT_MAX_BYTES = (128 << 10) - 1
 # Of 1.7 kB each.
 REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100
 NAME_LOCKS = 64
+ONE_BY_ONE = 50
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "BGJOB_HOME can name another directory."
 
 
-@dataclass(frozen=True)
-class NewJob:
+class NewJob(Frozen):
     """A job that is visible. We hold `lock` until a shim has it."""
 
     directory: str
     lock: int
+
+
+class _Names:
+    """Which jobs are there: looked up one by one, or, for more than a page of them, all at once."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory, self._asked = directory, 0
+        self._names: set[str] | None = None
+
+    def __contains__(self, job_id: str) -> bool:
+        self._asked += 1
+        if self._names is None and self._asked > ONE_BY_ONE:
+            with contextlib.suppress(OSError):
+                self._names = set(names_in(self._directory))
+        return job_id in self._names if self._names is not None else self._is_there(job_id)
+
+    def _is_there(self, job_id: str) -> bool:
+        try:
+            return is_directory(f"{self._directory}/{job_id}")
+        except OSError:
+            return False  # who loads the job is told why
 
 
 class Store:
@@ -75,6 +95,8 @@ class Store:
         # Ended jobs and specs never change.
         self._ended: dict[str, Job] = {}
         self._specs: dict[str, Spec] = {}
+        # Ended jobs whose shims are gone: they get no other.
+        self._without_shim: set[str] = set()
         # Lost jobs of which no process is left. To find that out means to look at all processes.
         self.without_processes: set[str] = set()
         try:
@@ -89,7 +111,7 @@ class Store:
         draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
-            undo.callback(shutil.rmtree, draft, ignore_errors=True)
+            undo.callback(remove_tree, draft)
             record = {"format": jobdir.FORMAT_VERSION, **vars(spec), "boot_id": processes.boot_id()}
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
@@ -104,13 +126,6 @@ class Store:
             os.rename(draft, self.directory(spec.id))
             undo.pop_all()
         return NewJob(self.directory(spec.id), lock)
-
-    def make_durable(self, new: NewJob) -> None:
-        """After this the job survives a power cut: its spec, the spec's name and the job's name are on disk.
-        Its script, its place in the index and its run are not needed for that."""
-        os.fsync(new.lock)
-        jobdir.sync_directory(new.directory)
-        jobdir.sync_directory(self._jobs)
 
     def claim_slots(self, limit: int, group: str | None = None, group_limit: int | None = None) -> list[int]:
         """Descriptors that stand for one running job; JobLimitReached if there is no room for it."""
@@ -180,21 +195,31 @@ class Store:
     def _load(self, job_id: str) -> Job:
         directory = self.directory(job_id)
         with self._readable():
-            if os.path.islink(self._jobs):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._jobs)
+            self._check_jobs_directory()
             if not is_directory(directory):
-                self._ended.pop(job_id, None)
+                self.forget(job_id)
                 raise JobNotFound(job_id)
             return self._ended.get(job_id) or self._read(job_id, directory)
 
+    def _check_jobs_directory(self) -> None:
+        if os.path.islink(self._jobs):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._jobs)
+
     def has_shim(self, job_id: str) -> bool:
         """An ended job keeps its shim while processes of the job are left."""
+        if job_id in self._without_shim:
+            return False
+        has_ended = job_id in self._ended
         with self._readable():
-            return jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
+            has_shim = jobdir.is_locked(f"{self.directory(job_id)}/{SPEC}")
+        if has_ended and not has_shim:
+            self._without_shim.add(job_id)
+        return has_shim
 
     def forget(self, job_id: str) -> None:
         """Read the job anew next time: its processes could still change its files when it was read."""
         self._ended.pop(job_id, None)
+        self._without_shim.discard(job_id)
 
     def shim_pid(self, job_id: str) -> int | None:
         """As its record says, if there is one."""
@@ -235,11 +260,20 @@ class Store:
             self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
             self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
             self.without_processes &= there
+            self._without_shim &= there
 
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
+        names = _Names(self._jobs)
+        with self._readable():
+            self._check_jobs_directory()
         for place, job_id in self.ids(before):
-            with contextlib.suppress(JobNotFound):  # cleaned up meanwhile, or not yet visible
-                yield place, self._load(job_id)
+            job = self._ended.get(job_id)
+            if job is None or job_id not in names:
+                try:
+                    job = self._load(job_id)
+                except JobNotFound:
+                    continue  # cleaned up meanwhile, or not yet visible
+            yield place, job
 
     def _read(self, job_id: str, directory: str) -> Job:
         spec = self._specs.get(job_id) or read_spec(job_id, directory)
@@ -276,7 +310,7 @@ class Store:
         if os.path.isdir(self.directory(job_id)):
             return  # it could not be moved: then it stays listed
         self.index.leave(place)
-        self._ended.pop(job_id, None)
+        self.forget(job_id)
 
     def waiting(self) -> list[str]:
         """The entries of the queue, in the order in which the jobs are to start."""
@@ -316,7 +350,7 @@ class Store:
             raise StoreUnusable(f"The job store {self.home} is not safe to use: {why} {ELSEWHERE}") from None
         self._safe = safe
         if not is_known:
-            self._ended, self._specs = {}, {}
+            self._ended, self._specs, self._without_shim = {}, {}, set()
         if lacks_index or (not is_known and self._is_first_since_boot()):
             self._settle_in(made)
 
@@ -374,4 +408,6 @@ def _write_script(draft: str, command: bytes) -> None:
 def remove_tree(path: str) -> None:
     """Only a directory: rmtree blocks on a FIFO."""
     if os.path.isdir(path) and not os.path.islink(path):
+        import shutil
+
         shutil.rmtree(path, ignore_errors=True)

@@ -9,6 +9,7 @@ of jobs on disk.
     nested_tty  the same behind a terminal that a process of the job has made
     prompt      whether a job that waits for input sits at a prompt
     inotify     wakes when something changes in a directory
+    open_files  the limit of open files of a server, and that of its jobs
     own_argv    the argv of our own processes
     keeper      starts a worker process again when it is killed or fails
 """

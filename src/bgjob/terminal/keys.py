@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.late_pattern import late_pattern
 
 SHIFT, ALT, CTRL = 1, 2, 4
 ESC = b"\x1b"
@@ -22,7 +23,7 @@ _MODIFIERS = {
     "control": CTRL,
     "c": CTRL,
 }
-_NAME = re.compile(rf"((?:\^|(?:{'|'.join(_MODIFIERS)})[-+])*)(.+)", re.IGNORECASE | re.DOTALL)
+_NAME = late_pattern(rf"((?:\^|(?:{'|'.join(_MODIFIERS)})[-+])*)(.+)", re.IGNORECASE | re.DOTALL)
 
 _CURSOR = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
 _SS3 = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}

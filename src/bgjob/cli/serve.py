@@ -1,0 +1,75 @@
+"""bgjob serve: MCP over HTTP."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.cli import streams
+
+PORT = 7878
+EPILOG = """\
+Clients send the header `Authorization: Bearer TOKEN`. The first start makes a token and shows it, once; bgjob token
+adds and removes others. Jobs and clients of other servers on the same store are the same ones.
+
+  bgjob serve                                             this machine only
+  bgjob serve --unix ~/.bgjob.sock                        this user only
+  bgjob serve --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem --allow-host jobs.example.com
+"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="serve MCP over HTTP, for many clients",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1")
+    serve.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0: any")
+    serve.add_argument("--unix", metavar="PATH", help="a unix socket (mode 0600) instead of an address")
+    serve.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
+    serve.add_argument("--tls-key", metavar="FILE", help="... and its key")
+    serve.add_argument(
+        "--insecure-network",
+        action="store_true",
+        help="let other machines connect without TLS: what is sent can be read on the way, the tokens too",
+    )
+    serve.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which clients may call this server, e.g. behind a proxy; may be repeated",
+    )
+    serve.add_argument("--metrics", action="store_true", help="numbers for Prometheus, at /metrics")
+    serve.set_defaults(verb="serve")
+
+
+def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    if bool(options.tls_cert) != bool(options.tls_key):
+        streams.complain("--tls-cert and --tls-key belong together: give both, or neither.")
+        return 2
+    from bgjob.web.server import Options, serve
+
+    serve(
+        environ,
+        Options(
+            host=options.host,
+            port=options.port,
+            unix=os.path.expanduser(options.unix) if options.unix else None,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            insecure_network=options.insecure_network,
+            metrics=options.metrics,
+            names=options.allow_host,
+        ),
+        streams.note,
+    )
+    return 0
+
+
+def _port(text: str) -> int:
+    if not 0 <= (number := int(text)) <= 65535:
+        raise ValueError
+    return number

@@ -1,0 +1,95 @@
+"""bgjob token: who may use `bgjob serve`, and what for."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bgjob.api import absolute, open_jobs
+from bgjob.cli import streams
+from bgjob.core.config import settings_from
+from bgjob.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from bgjob.web.tokens import Rules, Token, Tokens
+
+SCOPES = {"read": "look at jobs", "run": "start jobs and type into them", "kill": "end jobs"}
+EPILOG = "  ".join(f"{scope}: {meaning}." for scope, meaning in SCOPES.items())
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]", variable: Callable[[str], object]) -> None:
+    token = commands.add_parser("token", help="tokens for bgjob serve: add, list, remove")
+    token.set_defaults(verb="token")
+    actions = token.add_subparsers(required=True, metavar="ACTION", dest="action")
+    add = actions.add_parser("add", help="make a token and print it, this once", epilog=EPILOG)
+    add.add_argument("name", metavar="NAME", help="to list and remove it by")
+    add.add_argument(
+        "--scope", action="append", choices=SCOPES, help="what it may do; may be repeated (default: all)"
+    )
+    add.add_argument("--cwd", metavar="DIR", help="where its jobs run (default: where the server runs)")
+    add.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=variable,
+        metavar="NAME=VALUE",
+        help="a variable for its jobs, or a setting, e.g. MCP_BG_ALLOWED_COMMANDS; NAME alone hands on yours",
+    )
+    actions.add_parser("list", help="list the tokens: their names, never themselves")
+    actions.add_parser("remove", help="make a token invalid, also for servers that run").add_argument(
+        "name", metavar="NAME"
+    )
+
+
+def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    from bgjob.web.tokens import Tokens
+
+    jobs = open_jobs(environ, many=False)
+    jobs.store.prepare()
+    actions = {"add": _add, "list": _list, "remove": _remove}
+    actions[options.action](Tokens(jobs.home), options, environ)
+    return 0
+
+
+def _add(tokens: "Tokens", options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    streams.check_stdout()
+    plain = tokens.add(options.name, options.scope or list(SCOPES), _rules(options, environ))
+    streams.tell(plain, done=f"token {options.name} was added")
+    streams.note("(shown only this once)")
+
+
+def _rules(options: argparse.Namespace, environ: Mapping[str, str]) -> "Rules":
+    """Checked now: at the server a bad value would be found by a client."""
+    from bgjob.web.tokens import Rules, environment_under
+
+    cwd = absolute(os.path.expanduser(options.cwd)) if options.cwd else None
+    if cwd and not os.path.isdir(cwd):
+        raise InvalidArgument(f" {cwd} is no directory.", "Give one that exists.", argument="cwd")
+    if "BGJOB_HOME" in dict(options.env):
+        raise InvalidArgument(
+            " cannot set BGJOB_HOME: all tokens of a store are for its jobs.", argument="env"
+        )
+    rules = Rules(cwd, tuple(options.env))
+    settings_from(environment_under(rules, environ))
+    return rules
+
+
+def _list(tokens: "Tokens", _options: argparse.Namespace, _environ: Mapping[str, str]) -> None:
+    for token in tokens.all():
+        streams.say(_row(token))
+    if not tokens.all():
+        streams.note("(none; bgjob serve makes the first)")
+
+
+def _row(token: "Token") -> str:
+    made = time.strftime("%F %T", time.localtime(token.created_at))
+    scopes = ",".join(scope for scope in SCOPES if scope in token.scopes)
+    rules = [f"cwd={token.rules.cwd}"] if token.rules.cwd else []
+    rules += [f"env={name}" for name, _ in token.rules.env]
+    return f"{token.name:20}  {scopes:14}  {made}  {' '.join(rules)}".rstrip()
+
+
+def _remove(tokens: "Tokens", options: argparse.Namespace, _environ: Mapping[str, str]) -> None:
+    tokens.remove(options.name)
+    streams.tell(f"{options.name} removed", done=f"token {options.name} was removed")

@@ -1,0 +1,25 @@
+"""The limit of open files that jobs get, where a server has raised its own.
+
+A server for many clients needs more descriptors than programs that use `select` can bear. It notes the limit that
+it was started with in a variable, which its shims read.
+"""
+
+import os
+import resource
+
+VARIABLE = "BGJOB_OPEN_FILES"
+
+
+def raise_limit(wanted: int) -> None:
+    """For this process, and not for the jobs that it starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        os.environ[VARIABLE] = str(soft)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def restore_limit() -> None:
+    """In a process that inherits a raised limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(os.environ.pop(VARIABLE)), hard))

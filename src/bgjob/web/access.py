@@ -1,0 +1,129 @@
+"""Who may ask. The checks, in their order: the first that fails answers.
+
+    421  Host      is none of this server's names: a page of another site, whose name leads here (DNS rebinding)
+    403  Origin    is there, and not this server itself: a page of another site
+         /healthz  is open from here on
+    401  token     is missing or unknown; also where there is nothing at the path, so that nothing is learnt of it
+    404  path      there is nothing here
+    405  method    the path has others: Allow names them
+    403  scope     the token lacks a right: WWW-Authenticate names it; for /mcp, once its message has been read
+
+Then come the checks of the endpoint itself: bgjob.web.mcp_endpoint.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bgjob.web.metrics import Meters
+from bgjob.web.tokens import Token, Tokens
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@]+)(:[0-9]+)?")
+OPEN_PATHS = frozenset({"/healthz"})
+REALM = 'Bearer realm="bgjob"'
+NO_TOKEN = "This server needs a token: send the header `Authorization: Bearer TOKEN`. bgjob token add NAME makes one."
+WRONG_TOKEN = "This token is not known here, or was removed. bgjob token add NAME makes a new one."
+
+
+class Refused(HTTPException):
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(status, message, {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+class Head(NamedTuple):
+    """Of a request, all that access depends on."""
+
+    hosts: Sequence[str]
+    origins: Sequence[str]
+    authorizations: Sequence[str]
+    arrived_at: str | None
+    """The address of ours that the client has connected to."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Head":
+        server = scope.get("server")
+        address = server[0] if server and server[1] is not None else None
+        return cls(
+            values(scope, b"host"),
+            values(scope, b"origin"),
+            values(scope, b"authorization"),
+            f"[{address}]" if address and ":" in address else address,
+        )
+
+
+class Access:
+    """Lets pass what may ask, and says in the scope which token it has."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, meters: Meters, names: Collection[str]) -> None:
+        """`names`: by which the server may be called, besides those of this machine."""
+        self._app, self._tokens, self._meters = app, tokens, meters
+        self._names = LOOPBACK_NAMES | {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self  # starlette then raises its 404 and 405
+        try:
+            self._check(scope, Head.of(scope))
+            await self._app(scope, receive, send)
+        except HTTPException as refused:
+            self._meters.refused(refused.status_code)
+            await refusal(refused)(scope, receive, send)
+
+    def _check(self, scope: Scope, head: Head) -> None:
+        check_host(head, self._names)
+        check_origin(head)
+        if scope["path"] not in OPEN_PATHS:
+            scope["state"]["token"] = self._token(head)
+
+    def _token(self, head: Head) -> Token:
+        if not head.authorizations:
+            raise Refused(401, NO_TOKEN, WWW_Authenticate=REALM)
+        scheme, _, plain = head.authorizations[0].partition(" ")
+        is_usable = len(head.authorizations) == 1 and scheme.lower() == "bearer"
+        token = self._tokens.matching(plain.strip()) if is_usable else None
+        if token is None:
+            raise Refused(401, WRONG_TOKEN, WWW_Authenticate=f'{REALM}, error="invalid_token"')
+        return token
+
+
+def refusal(problem: HTTPException) -> PlainTextResponse:
+    """The connection ends: the body may not have been read."""
+    headers = {"Connection": "close", "Cache-Control": "no-store", **(problem.headers or {})}
+    return PlainTextResponse(f"{problem.detail}\n", problem.status_code, headers)
+
+
+def check_host(head: Head, names: Collection[str]) -> None:
+    """With any port: it may have been forwarded."""
+    whole = AUTHORITY.fullmatch(head.hosts[0].lower()) if len(head.hosts) == 1 else None
+    if whole is None or whole[1] not in {*names, head.arrived_at}:
+        raise Refused(
+            421, "This server does not go by this Host. bgjob serve --allow-host NAME gives it another name."
+        )
+
+
+def check_origin(head: Head) -> None:
+    """Streamable HTTP, Security & Endpoint. Only browsers send it; ours is the Host that was asked."""
+    if not head.origins:
+        return
+    scheme, _, authority = head.origins[0].lower().partition("://")
+    is_ours = scheme in ("http", "https") and authority == head.hosts[0].lower()
+    if len(head.origins) > 1 or not is_ours:
+        raise Refused(403, "Pages of other sites may not use this server.")
+
+
+def check_scope(token: Token, scope: str) -> None:
+    if scope not in token.scopes:
+        raise Refused(403, f"This needs a token with the scope {scope}.", WWW_Authenticate=lacking(scope))
+
+
+def lacking(scope: str) -> str:
+    """RFC 6750, 3.1."""
+    return f'{REALM}, error="insufficient_scope", scope="{scope}"'
+
+
+def values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]

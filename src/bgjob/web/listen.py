@@ -1,0 +1,104 @@
+"""Where the server listens: an address, or a unix socket that only its owner can open."""
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import stat
+
+from bgjob.core.errors import CannotServe
+
+BACKLOG = 1024
+
+
+def bound_address(host: str, port: int, *, network: bool) -> socket.socket:
+    """`network`: other machines may connect."""
+    family, address = _resolved(host, port)
+    if not network and not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
+        raise CannotServe(
+            f"Other machines could connect to {host}, and read what is sent, the tokens too.",
+            "Give --tls-cert and --tls-key, or --insecure-network if something else protects the network.",
+        )
+    try:
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as problem:
+        raise CannotServe(*_why_not(problem, host, port)) from None
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as problem:
+        raise CannotServe(f"--host {host} is no address: {problem.strerror}.") from None
+    family, *_, address = found[0]
+    return family, address  # type: ignore[return-value]  # of IPv6 with two numbers more
+
+
+def _why_not(problem: OSError, host: str, port: int) -> tuple[str, str]:
+    match problem.errno:
+        case errno.EADDRINUSE:
+            return (
+                f"Port {port} of {host} is in use.",
+                "Give --port another number, or 0 for any that is free.",
+            )
+        case errno.EADDRNOTAVAIL:
+            return f"{host} is no address of this machine.", "Give --host one that is, e.g. 127.0.0.1."
+        case errno.EACCES:
+            return f"Port {port} is only for root.", "Give --port a number from 1024 on."
+        case _:
+            return f"Cannot listen on {host} port {port}: {problem.strerror}.", ""
+
+
+def bound_unix(path: str) -> socket.socket:
+    _remove_left_over(path)
+    listening, umask = socket.socket(socket.AF_UNIX), os.umask(0o177)
+    try:
+        listening.bind(path)
+        listening.listen(BACKLOG)
+    except OSError as problem:
+        listening.close()
+        raise CannotServe(f"Cannot listen on {path}: {problem.strerror or problem}.") from None
+    finally:
+        os.umask(umask)
+    return listening
+
+
+def _remove_left_over(path: str) -> None:
+    """The socket of a server that was killed."""
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return
+    if not is_socket:
+        raise CannotServe(f"{path} exists, and is no socket.", "Give --unix another path.")
+    if _answers(path):
+        raise CannotServe(f"Another server listens on {path}.", "Stop it, or give --unix another path.")
+    os.unlink(path)
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+        return True
+
+
+def remove_unix(path: str, ours: os.stat_result) -> None:
+    """Unless another server has put its own there."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.lstat(path), ours):
+            os.unlink(path)
+
+
+def shown_address(listening: socket.socket, *, tls: bool) -> str:
+    """As a client's configuration has it."""
+    if listening.family == socket.AF_UNIX:
+        return f"unix:{listening.getsockname()} (http://localhost/mcp)"
+    host, port = listening.getsockname()[:2]
+    return f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}/mcp"

@@ -1,0 +1,118 @@
+"""The server: starts, listens, and stops when it is told to."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+
+import uvicorn
+
+from bgjob.core.errors import CannotServe
+from bgjob.mcp.stderr import use_lossy_stderr
+from bgjob.system.open_files import raise_limit
+from bgjob.web.app import App
+from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
+from bgjob.web.listen import bound_address, bound_unix, remove_unix, shown_address
+from bgjob.web.services import Services
+from bgjob.web.tokens import Tokens
+
+STOPPING_S = 8
+OPEN_FILES = 16384
+"""A wait takes five descriptors."""
+
+
+@dataclass(frozen=True)
+class Options:
+    host: str
+    port: int
+    unix: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    insecure_network: bool = False
+    metrics: bool = False
+    names: Sequence[str] = ()
+
+
+def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT. `tell`: gives the user a line."""
+    services = Services(environ)
+    tokens = Tokens(services.jobs.home)
+    with contextlib.ExitStack() as undo:
+        undo.callback(services.close)
+        app = App(services, tokens, options.names, metrics=options.metrics)
+        server = Server(_config(app, options), app.stop)
+        listening = _listening(options, undo)
+        server.take_signals()  # first: who is told where it listens may stop it
+        _tell_token(tokens, services, tell)
+        tell(f"Listening on {shown_address(listening, tls=options.tls_cert is not None)}")
+        use_lossy_stderr()
+        raise_limit(OPEN_FILES)
+        server.run([listening])
+
+
+class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    def take_signals(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.handle_exit)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """They are taken already. A signal stops the server, and does not end the process as well."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
+
+
+def _config(app: App, options: Options) -> uvicorn.Config:
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what clients do wrong is answered, not logged
+    config = uvicorn.Config(
+        app.asgi,
+        http=TimedConnection,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_REQUESTS,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOPPING_S,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as problem:
+        files = f"{options.tls_cert} and {options.tls_key}"
+        raise CannotServe(
+            f"TLS cannot be used with {files}: {problem}.", "Give a certificate and its key, both PEM."
+        ) from None
+    return config
+
+
+def _listening(options: Options, undo: contextlib.ExitStack) -> socket.socket:
+    if options.unix is None:
+        network = options.insecure_network or options.tls_cert is not None
+        return undo.enter_context(bound_address(options.host, options.port, network=network))
+    listening = undo.enter_context(bound_unix(options.unix))
+    undo.callback(remove_unix, options.unix, os.lstat(options.unix))
+    return listening
+
+
+def _tell_token(tokens: Tokens, services: Services, tell: Callable[[str], None]) -> None:
+    services.jobs.store.prepare()
+    if plain := tokens.add_first():
+        tell(f"Token (shown only this once): {plain}")
+    else:
+        tell(f"Tokens are in {tokens.path}, hashed; bgjob token add NAME makes another.")

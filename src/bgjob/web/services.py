@@ -1,0 +1,37 @@
+"""Performs the requests of a token: with the rights of the token, and its rules for jobs."""
+
+from collections.abc import Iterator, Mapping
+
+from bgjob.api import Jobs, open_jobs
+from bgjob.mcp.service import Service
+from bgjob.web.tokens import Rules, Token, environment_under
+
+
+class Services:
+    """One for all tokens with the same rights and rules. None has a line of news: that would be state."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._jobs: dict[Rules, Jobs] = {}
+        self._services: dict[tuple[Rules, frozenset[str]], Service] = {}
+        self.jobs = self._jobs_under(Rules())
+        """Under no rules."""
+
+    def of(self, token: Token) -> Service:
+        """BgjobError: the rules of the token are no longer valid."""
+        key = token.rules, token.scopes
+        if key not in self._services:
+            self._services[key] = Service(self._jobs_under(token.rules), scopes=token.scopes)
+        return self._services[key]
+
+    def __iter__(self) -> Iterator[Service]:
+        return iter(list(self._services.values()))
+
+    def close(self) -> None:
+        for jobs in self._jobs.values():
+            jobs.close()
+
+    def _jobs_under(self, rules: Rules) -> Jobs:
+        if rules not in self._jobs:
+            self._jobs[rules] = open_jobs(environment_under(rules, self._environ))
+        return self._jobs[rules]
