@@ -22,6 +22,10 @@ def call(tool: object, arguments: object = None) -> tuple[str, Params]:
     return "tools/call", {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
 
 
+def completion(template: str, name: str, value: str) -> Params:
+    return {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": name, "value": value}}
+
+
 REQUESTS: dict[str, tuple[str, Any]] = {
     "ping": ("ping", {}),
     "the list of tools": ("tools/list", {}),
@@ -40,6 +44,16 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "no tool": ("tools/call", {}),
     "a tool that is a number": call(5, {}),
     "arguments that are a list": call("list_jobs", [1]),
+    "the list of resources": ("resources/list", {}),
+    "a page of resources that is not there": ("resources/list", {"cursor": "x"}),
+    "the templates of resources": ("resources/templates/list", {}),
+    "the list of jobs as a resource": ("resources/read", {"uri": "bgjob://jobs"}),
+    "a resource that is not there": ("resources/read", {"uri": f"bgjob://jobs/{NOBODY}/stdout"}),
+    "a resource of nobody": ("resources/read", {"uri": "file:///etc/passwd"}),
+    "no resource": ("resources/read", {}),
+    "a completion": ("completion/complete", completion("bgjob://jobs/{id}/{view}", "view", "st")),
+    "a completion of nothing": ("completion/complete", completion("file:///{path}", "path", "x")),
+    "half a completion": ("completion/complete", {"ref": {"type": "ref/resource"}}),
     "an unknown method": ("tools/nonsense", {}),
     "a method of a feature that is not there": ("prompts/list", {}),
     "a level for a log that is not there": ("logging/setLevel", {"level": "info"}),

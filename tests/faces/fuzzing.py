@@ -146,14 +146,18 @@ ODD_IDS = (
     *('""', '"ID"', '"id \\u0000 ID"', '"\\u2028ID"', "-ID", "1" + "0" * 300 + "ID", json.dumps(f"{HUGE}ID")),
 )
 NO_IDS = ("ID.5", "1e2", "true", "[ID]", '{"a":ID}', "9" * 5000)
-NO_REQUESTS = (
-    *(b"", b" ", b"hello?", b"{", b"[]", b"{}", b"null", b"17", b'"ping"', b"\xff\xfe\x00", b"\0" * 1000),
+# Each is refused, with an id that is null.
+REFUSED = (
+    *(b"hello?", b"{", b"[]", b"{}", b"null", b"17", b'"ping"', b"\xff\xfe\x00", b"\0" * 1000),
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_jo',
     b'{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":1,"method":"ping"}',
     b"[" * 200_000,
     HUGE.encode(),
-    b'{"jsonrpc":"2.0","method":"ping"}',
     b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}',
+)
+NO_REQUESTS = (
+    *(b"", b" "),
+    b'{"jsonrpc":"2.0","method":"ping"}',
     b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"execute_command","arguments":{"command":"true"}}}',
     b'{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}',
     b'{"jsonrpc":"2.0","method":"notifications/nonsense","params":{"a":1}}',
@@ -177,6 +181,8 @@ class Sent:
     id: str = ""
     """JSON text."""
     answers: int = 1
+    refused: int = 0
+    """How many answers it gets, beside those, that have no id."""
     must_answer: bool = True
     tool: str | None = None
     valid: bool = False
@@ -336,8 +342,11 @@ class Fuzzer:
         return self._random.choice((*kinds, self._odd_request, self._no_request))()
 
     def _odd_request(self) -> Sent:
+        """It may come after lines that cannot be read."""
         number = self._next_id()
-        return Sent(self._random.choice(ODD_REQUESTS).replace(b"ID", number.encode()), number)
+        line = self._random.choice(ODD_REQUESTS).replace(b"ID", number.encode())
+        *before, _ = line.split(b"\n")
+        return Sent(line, number, refused=len([each for each in before if each.strip()]))
 
     def _odd_id(self) -> Sent:
         name = self._random.choice(ODD_IDS).replace("ID", self._next_id())
@@ -348,7 +357,8 @@ class Fuzzer:
         return Sent(_ping(self._random.choice(NO_IDS).replace("ID", self._next_id())), "null")
 
     def _no_request(self) -> Sent:
-        return Sent(self._random.choice(NO_REQUESTS), answers=0)
+        line = self._random.choice((*NO_REQUESTS, *REFUSED))
+        return Sent(line, answers=0, refused=1 if line in REFUSED else 0)
 
     def _twice(self) -> Sent:
         number = self._next_id()

@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import JobEvent, Jobs, News
-from bgjob.cli import _event_row
+from bgjob.cli.commands import _event_row
 from bgjob.home import event_log
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError

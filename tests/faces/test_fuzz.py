@@ -98,6 +98,8 @@ class Wire(contextlib.AbstractContextManager["Wire"]):
     def send(self, sent: Sent) -> None:
         if sent.answers:
             self._waiting.setdefault(sent.id, []).extend([sent] * sent.answers)
+        if sent.refused:
+            self._waiting.setdefault("null", []).extend([sent] * sent.refused)
         half = len(sent.line) // 2
         for piece in (sent.line[:half], sent.line[half:], b"\n"):  # as pipes do when they are full
             self._client.stdin.write(piece)
@@ -194,7 +196,7 @@ class Judge:
         assert not sent.valid
         assert len(answer.keys() & {"result", "error"}) == 1
         if "error" in answer:
-            assert answer["error"]["code"] in (-32600, -32601, -32602)
+            assert answer["error"]["code"] in (-32700, -32600, -32601, -32602, -32002)
             assert 0 < len(answer["error"]["message"]) < ERROR_CHARACTERS
 
     def _judge_refusal(self, sent: Sent, tool: str, result: Message) -> None:

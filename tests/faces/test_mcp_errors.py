@@ -155,7 +155,7 @@ def test_a_command_of_five_megabytes_runs(client: RawClient) -> None:
         ("tools/call", '{"name":"\\ud83d"}'),
         ("tools/call", f'{{"name":{HUGE}}}'),
         ("tools/nonsense", "{}"),
-        ("resources/list", "{}"),
+        ("prompts/list", "{}"),
     ],
     ids=lambda value: value[:60],
 )

@@ -126,7 +126,7 @@ class TestSubscriptions:
         for message in (subscriptions.resource_updated("u", request), subscriptions.list_changed(request)):
             assert message["params"]["_meta"] == {SUBSCRIPTION_KEY: 7}
         assert subscriptions.resource_updated("u")["params"] == {"uri": "u"}
-        assert subscriptions.closing(request)["result"]["_meta"][SUBSCRIPTION_KEY] == 7
+        assert subscriptions.closing_result(request)["_meta"][SUBSCRIPTION_KEY] == 7
 
     @pytest.mark.parametrize("uris", ["a", {"a": 1}, [1], ["a", None], ["u"] * (MOST_RESOURCES + 1)])
     def test_odd_or_too_many_resources_are_refused(self, uris: object) -> None:

@@ -32,6 +32,7 @@ The faces import this folder; it imports everything below but the shim.
 """
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, TypeVar
@@ -211,12 +212,8 @@ def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
 
 
 def _warn_of(problems: list[str]) -> None:
-    """On stderr: as the face has set up logging, or plainly."""
-    if problems:
-        import logging  # most starts have nothing to say
-
-        for problem in problems:
-            logging.getLogger(__name__).warning("%s", problem)
+    for problem in problems:
+        print(f"bgjob: WARNING: {problem}", file=sys.stderr)
 
 
 def _check_limits(limits: Mapping[str, str]) -> None:

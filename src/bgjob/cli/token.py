@@ -46,7 +46,8 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     from bgjob.web.tokens import Tokens
 
     jobs = open_jobs(environ, many=False)
-    jobs.store.prepare()
+    if options.action != "list":  # who only looks makes no home
+        jobs.store.prepare()
     actions = {"add": _add, "list": _list, "remove": _remove}
     actions[options.action](Tokens(jobs.home), options, environ)
     return 0

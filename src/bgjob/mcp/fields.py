@@ -76,6 +76,14 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def activity_of(status: JobStatus) -> dict[str, Any] | None:
+    if status.activity is None:
+        return None
+    from dataclasses import asdict  # few callers want it, and importing it takes as long as all of JSON
+
+    return asdict(status.activity)
+
+
 def duration_s_of(status: JobStatus) -> float | None:
     state = status.job.state
     duration_s = state.duration_s if isinstance(state, Ended) else status.ran_s

@@ -5,7 +5,6 @@ A field that is None is left out of the answer.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal
 
 from bgjob.api import (
@@ -32,6 +31,7 @@ from bgjob.core.job import (
 )
 from bgjob.mcp.answers import Answer
 from bgjob.mcp.fields import (
+    activity_of,
     duration_s_of,
     meant_id,
     phase_of,
@@ -236,7 +236,7 @@ class Status(MeantJob):
             runs=runs_of(status.history) if status.history else None,
             limits=dict(status.limits) if status.limits else None,
             limited_by=dict(status.limited_by) if status.limited_by else None,
-            activity=asdict(status.activity) if status.activity else None,
+            activity=activity_of(status),
         )
 
 

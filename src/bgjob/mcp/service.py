@@ -89,7 +89,7 @@ class Service:
         return {"tools": TOOLS.listing(self._scopes)}
 
     def _call_tool(self, request: Request, caller: Caller) -> Result:
-        tool, given = TOOLS.find(request.params.get("name")), request.mapping("arguments")
+        tool, given = TOOLS.find(request.text("name")), request.mapping("arguments")
         if self._news is None:
             return TOOLS.call(self._jobs, tool, given, caller)
         return TOOLS.call(self._jobs, tool, self._news.completed(tool.name, given), caller, self._news.fields)

@@ -23,7 +23,19 @@ class Workers:
                 self._waiting.append(work)
                 return
             self._count += 1
-        threading.Thread(target=self._run, args=(work,), daemon=True).start()
+        try:
+            threading.Thread(target=self._run, args=(work,), daemon=True).start()
+        except RuntimeError:
+            self._do_without_thread(work)
+
+    def _do_without_thread(self, work: Work) -> None:
+        """The machine gives no more threads: the work waits for one of ours, or is done right here."""
+        with self._mutex:
+            self._count -= 1
+            if self._count:
+                self._waiting.append(work)
+                return
+        work()
 
     def _run(self, work: Work | None) -> None:
         while work:

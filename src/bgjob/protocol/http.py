@@ -1,7 +1,5 @@
 """What the protocol asks of HTTP: headers that repeat the body, and status codes. (Transports, Streamable HTTP.)"""
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,6 +62,9 @@ def decoded_value(value: str) -> str | None:
     encoded = value.removeprefix(ENCODED_BEGIN)
     if encoded == value or not encoded.endswith(ENCODED_END):
         return value
+    import base64
+    import binascii
+
     inside = encoded.removesuffix(ENCODED_END)
     try:
         plain = base64.b64decode(inside, validate=True)

@@ -97,7 +97,7 @@ class McpEndpoint:
 
     def _begun(self, service: Service, request: Request, replies: Replies) -> Caller:
         """In a thread: also what is quick reads from the disk."""
-        caller = Caller(request, replies.put)
+        caller = Caller(request, replies.put, replies.drain)
         self._callers.add(caller)
         if self._is_stopping:
             caller.end_wait()

@@ -18,7 +18,7 @@ from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
 from bgjob.web.listen import bound_address, bound_unix, remove_unix, shown_address
 from bgjob.web.services import Services
-from bgjob.web.tokens import Tokens
+from bgjob.web.tokens import DEFAULT, Tokens
 
 STOPPING_S = 8
 OPEN_FILES = 16384
@@ -113,6 +113,10 @@ def _listening(options: Options, undo: contextlib.ExitStack) -> socket.socket:
 def _tell_token(tokens: Tokens, services: Services, tell: Callable[[str], None]) -> None:
     services.jobs.store.prepare()
     if plain := tokens.add_first():
-        tell(f"Token (shown only this once): {plain}")
+        try:
+            tell(f"Token (shown only this once): {plain}")
+        except Exception:
+            tokens.remove(DEFAULT)  # never seen: the next start makes another
+            raise
     else:
         tell(f"Tokens are in {tokens.path}, hashed; bgjob token add NAME makes another.")
