@@ -46,7 +46,7 @@ async function useResources(client) {
   const listed = (await client.resources()).filter(each => each.includes(job_id))
   const updated = await client.watch(uri)
   writeFileSync(file, '')
-  const update = updated && (await updated())
+  const update = updated ? await updated() : null
   await answer(client, 'wait_for_job', { job_ids: [job_id], timeout_s: 45 })
   return { job_id, listed, update, read: await client.read(uri) }
 }

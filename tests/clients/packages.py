@@ -15,13 +15,20 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.clients.turns import turn
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
 INSTALL_S = 600
+installing_takes_long = pytest.mark.timeout(INSTALL_S + 180)
 PLACE_BINARIES = ("@anthropic-ai/claude-code/install.cjs", "opencode-ai/postinstall.mjs")
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+
+
+class CannotInstall(Exception):
+    pass
 
 
 def install() -> None:
@@ -47,23 +54,24 @@ def wanted_state() -> str:
 
 def run_npm(*arguments: str) -> None:
     npm = shutil.which("npm")
-    assert npm, "npm is not on PATH. On Debian: apt-get install nodejs npm"
+    if npm is None:
+        raise CannotInstall("npm is not on PATH. On Debian: apt-get install nodejs npm")
     run(npm, *arguments, cwd=HERE)
 
 
 def run(*command: str, cwd: Path) -> None:
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_S,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, (
-        f"{' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}"
-    )
+    try:
+        subprocess.run(
+            command,
+            cwd=cwd,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=INSTALL_S,
+        )
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
+        raise CannotInstall(f"{problem} {(problem.stdout or b'').decode(errors='replace')}") from None
 
 
 def node() -> Path:

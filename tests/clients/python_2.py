@@ -74,7 +74,7 @@ async def main() -> None:
         if isinstance(message, ResourceUpdatedNotification):
             await told.send(str(message.params.uri))
 
-    mode = "2026-07-28" if target()["era"] == "stateless" else "legacy"
+    mode = "auto" if target()["era"] == "stateless" else "legacy"
     async with contextlib.AsyncExitStack() as stack:
         client = Client(await server(stack), mode=mode, message_handler=note)
         await converse(Newer(await stack.enter_async_context(client), updates, stack))

@@ -1,16 +1,18 @@
 """What a client and our server say to each other, kept in files: on a pipe by tee, on a socket by a relay."""
 
+import contextlib
 import json
 import shlex
 import socket
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 RELAYED_BYTES = 1 << 16
+MOST_CONNECTIONS = 100
 DECODER = json.JSONDecoder()
 
 
@@ -24,18 +26,28 @@ class Tap:
         asked, answered = shlex.quote(str(self._asked)), shlex.quote(str(self._answered))
         return ["/bin/sh", "-c", f"tee -a {asked} | {shlex.join(command)} | tee -a {answered}"]
 
-    def relay(self, port: int) -> int:
-        """The port of a relay to this port of ours; it ends with the test's process."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, args=(listener, port), daemon=True).start()
-        return int(listener.getsockname()[1])
+    @contextlib.contextmanager
+    def relay(self, port: int) -> Iterator[int]:
+        """The port of a relay to this port of ours."""
+        with (
+            contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener,
+            ThreadPoolExecutor(MOST_CONNECTIONS) as pool,
+        ):
+            pool.submit(self._accept, listener, port, pool)
+            yield int(listener.getsockname()[1])
+            listener.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self, listener: socket.socket, port: int) -> None:
-        while True:
-            client, _ = listener.accept()
-            server = socket.create_connection(("127.0.0.1", port))
-            for source, sink, kept in ((client, server, self._asked), (server, client, self._answered)):
-                threading.Thread(target=pass_on, args=(source, sink, kept), daemon=True).start()
+    def _accept(self, listener: socket.socket, port: int, pool: Executor) -> None:
+        """Until the listener is shut down."""
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                pool.submit(self._connect, client, port)
+
+    def _connect(self, client: socket.socket, port: int) -> None:
+        with client, socket.create_connection(("127.0.0.1", port)) as server, ThreadPoolExecutor(1) as other:
+            other.submit(pass_on, server, client, self._answered)
+            pass_on(client, server, self._asked)
 
     @property
     def asked(self) -> list[Message]:
@@ -64,23 +76,14 @@ def agreed_version(answer: Message) -> str:
 
 
 def pass_on(source: socket.socket, sink: socket.socket, kept: Path) -> None:
-    with kept.open("ab", buffering=0) as file:
-        try:
-            while data := source.recv(RELAYED_BYTES):
-                file.write(data)
-                sink.sendall(data)
-        except OSError:
-            return
-        finally:
-            hang_up(source, sink)
-
-
-def hang_up(*ends: socket.socket) -> None:
-    for end in ends:
-        try:
+    """Until either end is closed; then both are."""
+    with kept.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while data := source.recv(RELAYED_BYTES):
+            file.write(data)
+            sink.sendall(data)
+    for end in (source, sink):
+        with contextlib.suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            continue
 
 
 def messages(kept: Path) -> Iterator[Message]:

@@ -1,8 +1,11 @@
 """Coding agents connect to our server without a login, and with no network but this machine's own."""
 
+import contextlib
 import json
 import re
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from bgjob.mcp.tools import TOOLS
 from tests.clients import seen
 from tests.clients.agents import CODEX, CONNECTED, Agent
 from tests.clients.endpoints import Endpoint
+from tests.clients.packages import installing_takes_long
 from tests.support.requires import linux_only
 
-pytestmark = linux_only
+pytestmark = [linux_only, installing_takes_long]
 
 LIMIT_S = 120
 """Ends what hangs: an agent takes a few seconds."""
@@ -76,15 +80,18 @@ def printed(agent: Agent, project: Path, environment: dict[str, str]) -> str:
 
 def server_status(project: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Its stdin stays open until it has answered: at the end of stdin it leaves."""
-    with subprocess.Popen(
-        [CODEX.command[0], "app-server"],
-        cwd=project,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as codex:
+    with (
+        subprocess.Popen(
+            [CODEX.command[0], "app-server"],
+            cwd=project,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as codex,
+        ended_after(codex, LIMIT_S),
+    ):
         assert codex.stdin
         assert codex.stdout
         codex.stdin.write("".join(json.dumps(request) + "\n" for request in APP_SERVER_REQUESTS))
@@ -93,6 +100,16 @@ def server_status(project: Path, environment: dict[str, str]) -> dict[str, Any]:
         result: dict[str, Any] = next(answer["result"] for answer in answers if answer.get("id") == 2)
         codex.stdin.close()
         return result
+
+
+@contextlib.contextmanager
+def ended_after(process: subprocess.Popen[str], limit_s: float) -> Iterator[None]:
+    timer = threading.Timer(limit_s, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def keep(agent: str, endpoint: Endpoint, what: str) -> None:

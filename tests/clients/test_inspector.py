@@ -11,7 +11,7 @@ from tests.clients import packages, seen
 from tests.clients.endpoints import Endpoint
 from tests.support.requires import linux_only
 
-pytestmark = linux_only
+pytestmark = [linux_only, packages.installing_takes_long]
 
 LIMIT_S = 120
 """Ends what hangs: the Inspector takes a few seconds."""
@@ -50,20 +50,16 @@ def where(endpoint: Endpoint) -> list[str]:
 
 
 @eras
-def test_no_schema_of_a_tool_is_complained_about(
+def test_no_schema_is_complained_about_and_a_call_runs_a_command(
     endpoint: Endpoint, bare_environment: dict[str, str], era: str
 ) -> None:
     """Warnings, too, would be on its stderr."""
-    tools = Inspector(endpoint, bare_environment, era).ask("tools/list", "--strict")["tools"]
+    inspector = Inspector(endpoint, bare_environment, era)
+    tools = inspector.ask("tools/list", "--strict")["tools"]
     assert [tool["name"] for tool in tools] == list(TOOLS.tools)
+    given = json.dumps({"command": "echo hello", "wait_s": 30})
+    answer = inspector.ask("tools/call", "--tool-name", "execute_command", "--tool-args-json", given)
+    assert answer["structuredContent"]["stdout"] == "hello\n"
     assert endpoint.tap.protocol == ERAS[era]
     what = {"protocol": ERAS[era], "seen": "`tools/list --strict`: no complaint; `tools/call`"}
     seen.check("clients", f"Inspector CLI/{endpoint.transport}/{era}", what)
-
-
-@eras
-def test_a_command_is_run_by_a_call(endpoint: Endpoint, bare_environment: dict[str, str], era: str) -> None:
-    given = json.dumps({"command": "echo hello", "wait_s": 30})
-    call = ("--tool-name", "execute_command", "--tool-args-json", given)
-    answer = Inspector(endpoint, bare_environment, era).ask("tools/call", *call)
-    assert answer["structuredContent"]["stdout"] == "hello\n"
