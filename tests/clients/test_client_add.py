@@ -1,7 +1,6 @@
 """`bgjob client add` with the real clients, installed by npm: each then knows bgjob by its own account."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,18 +8,13 @@ from pathlib import Path
 import pytest
 
 from bgjob.cli.client_table import CLIENTS
-from tests.support.requires import linux_only, needs
+from tests.clients import packages
+from tests.support.requires import linux_only
 
-pytestmark = [linux_only, needs("npm"), pytest.mark.timeout(900)]
+pytestmark = [linux_only, packages.installing_takes_long]
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
-INSTALL_S, RUN_S = 600, 120
-PACKAGES = {
-    "claude": "@anthropic-ai/claude-code@2.1.197",
-    "codex": "@openai/codex@0.169.0",
-    "gemini": "@google/gemini-cli@0.61.0",
-    "opencode": "opencode-ai@1.18.33",
-}
+RUN_S = 120
 SHOWS = {
     "claude": ["mcp", "get", "bgjob"],
     "codex": ["mcp", "get", "bgjob"],
@@ -37,21 +31,6 @@ QUIET = {
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("npm")
-    npm = shutil.which("npm")
-    assert npm
-    install = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(directory), *PACKAGES.values()]
-    try:
-        subprocess.run(install, check=True, capture_output=True, timeout=INSTALL_S)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"npm cannot install the clients: {problem}")
-    return directory / "node_modules" / ".bin"
-
-
-@pytest.fixture(scope="module")
 def without_network() -> list[str]:
     """A client has nothing to look for outside of this machine; where we may, we see to it."""
     unshare = ["unshare", "--net"]
@@ -60,12 +39,12 @@ def without_network() -> list[str]:
 
 
 class User:
-    def __init__(self, home: Path, programs: Path, prefix: list[str]) -> None:
+    def __init__(self, home: Path, prefix: list[str]) -> None:
         self.home, self._prefix = home, prefix
         self._environment = {
             **QUIET,
             "HOME": str(home),
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": f"{packages.MODULES / '.bin'}:{packages.node().parent}:{os.environ['PATH']}",
             "BGJOB_HOME": str(home / "jobs"),
         }
 
@@ -85,13 +64,13 @@ class User:
 
 
 @pytest.fixture
-def user(tmp_path: Path, programs: Path, without_network: list[str]) -> User:
+def user(tmp_path: Path, npm_packages: None, without_network: list[str]) -> User:
     home = tmp_path / "user"
     home.mkdir()
-    return User(home, programs, without_network)
+    return User(home, without_network)
 
 
-@pytest.mark.parametrize("client", PACKAGES)
+@pytest.mark.parametrize("client", SHOWS)
 class TestARealClient:
     def test_it_has_bgjob_after_one_command_and_a_second_one_changes_nothing(
         self, user: User, client: str

@@ -14,7 +14,6 @@ from bgjob.protocol.revisions import (
     HANDSHAKE,
     NEWEST_HANDSHAKE,
     REVISION_KEY,
-    SUPPORTED,
 )
 from bgjob.protocol.server import Server
 
@@ -130,7 +129,9 @@ class TestEras:
     def test_an_unknown_revision_is_told_the_known_ones(self, connection: Connection, revision: str) -> None:
         refused = answer(connection, request("tools/list", STATELESS | {REVISION_KEY: revision}))
         assert code_of(refused) == UNSUPPORTED_REVISION
-        assert refused["error"]["data"] == {"supported": list(SUPPORTED), "requested": revision}
+        found = answer(connection, request("server/discover", STATELESS))["result"]
+        told = {"supported": found["supportedVersions"], "requested": revision}
+        assert refused["error"]["data"] == told
 
     @pytest.mark.parametrize(
         "meta",

@@ -22,7 +22,6 @@ from bgjob.protocol.revisions import (
     NEWEST_HANDSHAKE,
     REVISION_KEY,
     STATELESS,
-    SUPPORTED,
     WITH_BATCHES,
     WITHOUT_HEADER,
     opens_as_of_handshake,
@@ -111,7 +110,7 @@ class Connection:
         if not isinstance(revision, str):
             raise RpcError(INVALID_PARAMS, f"{REVISION_KEY} must be a text.")
         if revision not in STATELESS:
-            told = {"supported": list(SUPPORTED), "requested": revision[:REPEATED_CHARACTERS]}
+            told = {"supported": list(STATELESS), "requested": revision[:REPEATED_CHARACTERS]}
             raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
         client = Client.of(meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY])
         return Request(request_id, method, params, revision, client, self._server)
