@@ -30,6 +30,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import pyte  # noqa: F401 - before the process becomes a user who may not read the interpreter's files
+
 from bgjob.api import Jobs, connect, context, interact, kill
 from bgjob.api import signal as signal_job
 from bgjob.core.config import settings_from

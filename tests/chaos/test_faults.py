@@ -45,8 +45,9 @@ FURTHER = {
     "shim": [Case("shim", BOUNDED), Case("shim", TERMINAL)],
     "guard": [Case("guard", BOUNDED), Case("guard", TERMINAL)],
 }
-# A guard makes a control group only if it takes over before the shim has made one, as on a busy machine.
-SELDOM_CALLED = {"starter": {"splice"}, "shim": set[str](), "guard": {"mkdir"}}
+# The shim, not the starter, makes a job durable. A guard makes a control group only if it takes over before the shim
+# has made one, as on a busy machine.
+SELDOM_CALLED = {"starter": {"splice", "fsync"}, "shim": set[str](), "guard": {"mkdir"}}
 
 Trial = tuple[Case, Injection]
 

@@ -71,7 +71,7 @@ class Access:
             await self._app(scope, receive, send)
         except HTTPException as refused:
             self._meters.refused(refused.status_code)
-            await refusal(refused)(scope, receive, send)
+            await refusal(refused, has_body=has_body(scope))(scope, receive, send)
 
     def _check(self, scope: Scope, head: Head) -> None:
         check_host(head, self._names)
@@ -90,10 +90,15 @@ class Access:
         return token
 
 
-def refusal(problem: HTTPException) -> PlainTextResponse:
-    """The connection ends: the body may not have been read."""
-    headers = {"Connection": "close", "Cache-Control": "no-store", **(problem.headers or {})}
+def refusal(problem: HTTPException, *, has_body: bool) -> PlainTextResponse:
+    """A body that may not have been read ends the connection. Else the client may go on with it."""
+    closing = {"Connection": "close"} if has_body else {}
+    headers = {**closing, "Cache-Control": "no-store", **(problem.headers or {})}
     return PlainTextResponse(f"{problem.detail}\n", problem.status_code, headers)
+
+
+def has_body(scope: Scope) -> bool:
+    return values(scope, b"content-length") not in ([], ["0"]) or bool(values(scope, b"transfer-encoding"))
 
 
 def check_host(head: Head, names: Collection[str]) -> None:
