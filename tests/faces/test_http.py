@@ -18,6 +18,7 @@ from tests.support.http_server import (
     Response,
     handshake_request,
     head,
+    response,
     stateless,
     tool_call,
 )
@@ -56,6 +57,14 @@ class TestMessages:
         answer = shared.post(message, *headers)
         assert answer.headers["content-type"] == "application/json"
         assert answer.json["result"]["cacheScope"] == "private"
+
+    def test_after_a_refusal_the_connection_can_be_used(self, shared: HttpServer) -> None:
+        """Clients of older revisions try a GET first, and send their next request on the same connection."""
+        with shared.connect() as connected:
+            connected.sendall(head("GET", "/mcp", shared.headers()))
+            assert response(connected).status == 405
+            connected.sendall(head("GET", "/healthz", [shared.host()]))
+            assert response(connected).status == 200
 
     def test_no_answer_has_news(self, shared: HttpServer) -> None:
         job_id = shared.execute("true", name="quick")
