@@ -190,6 +190,7 @@ class World(RuleBasedStateMachine):
         self.lives.append(life)
         if life.doomed:
             life.puppet.may_be_born = True
+            wait_until(lambda: bool(self.record(life, "run.json")), f"the run of {life.id} is recorded")
             life.shim = self.record(life, "run.json")["shim_pid"]
             life.guard = parent_of(life.shim)  # or whoever took it in, whom we do not harm
             return

@@ -13,6 +13,7 @@ from bgjob.system import processes
 from tests.support.gate import Gate
 from tests.support.process_table import every_pid, is_stopped, seen
 from tests.support.requires import linux_only
+from tests.support.shims import run_of
 from tests.support.waiting import wait_until
 
 pytestmark = linux_only
@@ -61,8 +62,7 @@ def test_its_slot_is_free_at_once(jobs: Jobs, gate: Gate) -> None:
 
 
 def guard_and_shim(jobs: Jobs, job_id: str) -> tuple[int, int]:
-    run = jobs.status(job_id).job.run
-    assert run is not None
+    run = run_of(jobs, job_id)
     shim = seen(run.shim_pid)
     guard = seen(shim.parent) if shim else None
     assert guard is not None

@@ -176,9 +176,9 @@ def under_way(home: Path, job_id: str) -> Iterator[list[Future[Answered]]]:
 
 def sockets(home: Path, job_id: str) -> int:
     """That the job's shim has: one for each who waits, and some of its own."""
-    run = jobdir.read_record(str(home / "jobs" / job_id / "run.json"))
-    assert run is not None
-    count = 0
+    record = str(home / "jobs" / job_id / "run.json")
+    wait_until(lambda: jobdir.read_record(record) is not None, "the run is recorded")
+    run, count = jobdir.read_record(record) or {}, 0
     with contextlib.suppress(FileNotFoundError):  # it has ended
         for fd in Path(f"/proc/{run['shim_pid']}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile

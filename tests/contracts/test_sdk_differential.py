@@ -45,7 +45,7 @@ DIFFERENCES: dict[str, tuple[tuple[str, ...], str]] = {
     "discovery": ((STATELESS,), "the SDK promises to tell of new tools; ours are always the same"),
     "a handshake without a revision": (EVERY, WORDS),
     "a handshake without a client": (EVERY, LENIENT),
-    "an unknown revision": (EVERY, ONE_ERA),
+    "an unknown revision": (OF_HANDSHAKE, ONE_ERA),
     "half an envelope": (EVERY, ONE_ERA),
     "meta that is a list": (EVERY, LENIENT),
     "another handshake": ((STATELESS,), ONE_ERA),

@@ -27,6 +27,7 @@ from bgjob.system import processes
 from tests.support.homes import end_all_jobs
 from tests.support.searching import matches
 from tests.support.server import Server, ToolError
+from tests.support.shims import run_of
 from tests.support.waiting import wait_until
 
 RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
@@ -139,8 +140,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_each_server_runs_its_own_version(pair: Pair) -> None:
     """Else the rest of this file would prove nothing."""
     job_id = pair.start("echo ready; read x")
-    run = open_jobs({"BGJOB_HOME": str(pair.home)}, many=False).status(job_id).job.run
-    assert run is not None
+    run = run_of(open_jobs({"BGJOB_HOME": str(pair.home)}, many=False), job_id)
     arguments = Path(f"/proc/{run.shim_pid}/cmdline").read_bytes().split(b"\0")
     assert str(pair.starter_version.root).encode() in arguments
     assert str(pair.other_version.root).encode() not in arguments
@@ -370,8 +370,7 @@ def test_a_guard_of_the_release_takes_over_a_job_with_limits_after_an_upgrade(
 ) -> None:
     job_id = upgraded.execute("echo ready; read x; exec yes", options={"output": "64KB", "on_output": "stop"})
     upgraded.wait_until_printed(job_id, "ready")
-    run = open_jobs({"BGJOB_HOME": str(home)}, many=False).status(job_id).job.run
-    assert run is not None
+    run = run_of(open_jobs({"BGJOB_HOME": str(home)}, many=False), job_id)
     os.kill(run.shim_pid, signal.SIGKILL)
     upgraded.call("interact_with_job", job_id=job_id, input="x")
     assert ended_in(upgraded, job_id)["limit"] == "output"

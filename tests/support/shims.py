@@ -10,21 +10,33 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.api import Jobs
+from bgjob.core.job import Run
 from bgjob.link import control
 from bgjob.link.control import ShimConnection
 from bgjob.system import processes
 from tests.support.process_table import parent_of, wait_until_gone
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 def directory(jobs: Jobs, job_id: str) -> Path:
     return Path(jobs.directory(job_id))
 
 
+def run_of(jobs: Jobs, job_id: str) -> Run:
+    """A job that another process has started may run for a moment before its record says so."""
+    runs: list[Run | None] = []
+
+    def look() -> bool:
+        runs.append(jobs.status(job_id).job.run)
+        return runs[-1] is not None
+
+    wait_until(look, f"{job_id} has a record of its run")
+    assert runs[-1] is not None
+    return runs[-1]
+
+
 def shim_pid(jobs: Jobs, job_id: str) -> int:
-    run = jobs.status(job_id).job.run
-    assert run is not None
-    return run.shim_pid
+    return run_of(jobs, job_id).shim_pid
 
 
 def guard_pid(jobs: Jobs, job_id: str) -> int:
