@@ -28,6 +28,7 @@ class _DataclassFields:
 class Frozen:
     defaults: ClassVar[dict[str, Any]] = {}
     """The default of each field, or MISSING, in the order of the fields."""
+    _required: ClassVar[tuple[str, ...]] = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -37,6 +38,7 @@ class Frozen:
     def __init_subclass__(cls) -> None:
         own = {name: cls.__dict__.get(name, MISSING) for name in cls.__annotations__}
         cls.defaults = {**cls.defaults, **own}
+        cls._required = tuple(name for name, value in cls.defaults.items() if value is MISSING)
         type.__setattr__(cls, "__match_args__", tuple(cls.defaults))  # mypy takes it for a constant
 
     def __init__(self, *values: Any, **named: Any) -> None:
@@ -44,7 +46,8 @@ class Frozen:
         own.update(self.defaults)
         own.update(zip(names, values, strict=False))
         own.update(named)
-        if len(own) > len(names) or len(values) > len(names) or MISSING in own.values():
+        is_missing = any(own[name] is MISSING for name in self._required)
+        if is_missing or len(own) > len(names) or len(values) > len(names):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
 
     def __setattr__(self, name: str, _value: object) -> NoReturn:

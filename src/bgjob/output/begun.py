@@ -17,6 +17,9 @@ _SEQUENCE = late_pattern(
     rb"(?:\x1b[ -/]{0,2}|(?:\x1b\[|\xc2\x9b)[0-?]*+[ -/]*+|\x1b[\]PX^_][^\x00-\x08\x0a-\x1f\x7f]*+\x1b?)\Z"
 )
 
+_MARKS = (b"\x1b", b"\xc2\x9b")
+"""One of them begins every sequence."""
+
 
 def begun(log: LogReader, stream: int, offset: int, cleaned: bool) -> bytes:
     """The first bytes of what the stream had not finished at an offset; of a sequence, if it will be cleaned."""
@@ -31,7 +34,10 @@ def begun(log: LogReader, stream: int, offset: int, cleaned: bool) -> bytes:
 
 def begun_sequence(data: bytes, position: int) -> bytes:
     """What of an escape sequence lies before a position of the data, if it does not end there."""
-    found = _SEQUENCE.search(data, max(0, position - SEQUENCE_BYTES), position)
+    begin = max(0, position - SEQUENCE_BYTES)
+    if all(data.find(mark, begin, position) < 0 for mark in _MARKS):
+        return b""  # as nearly always, and found out in no time
+    found = _SEQUENCE.search(data, begin, position)
     return found[0] if found else b""
 
 

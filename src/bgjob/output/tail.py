@@ -30,7 +30,8 @@ def tail(
     view = view or Window(0, log.end)
     pieces, is_whole = _last_pieces(log, stream, lines, max(budget_bytes, READ_BACK_BYTES), view)
     data = joined(pieces)
-    spans, is_cut = _tail_spans(data, lines, budget_bytes, is_whole)
+    line_spans, is_cut = _tail_spans(data, lines, budget_bytes, is_whole)
+    spans = _side_by_side(line_spans)
     shown = [_between(pieces, *span) for span in spans]
     first = shown[0][0].start if shown else view.end
     gaps = log.gaps(stream, first, view.end)
@@ -90,6 +91,16 @@ def _tail_spans(data: bytes, lines: int, budget_bytes: int, is_whole: bool) -> t
         spans = line + spans
         end = begin
     return spans, (end == 0 and not is_whole) or bool(spans and spans[0][0] > end)
+
+
+def _side_by_side(spans: list[Span]) -> list[Span]:
+    """The same with one span for neighbours: most lines follow each other."""
+    together: list[Span] = []
+    for begin, end in spans:
+        if together and together[-1][1] == begin:
+            begin = together.pop()[0]
+        together.append((begin, end))
+    return together
 
 
 def _line_spans(data: bytes, begin: int, end: int, longest: int, has_head: bool) -> list[Span]:
