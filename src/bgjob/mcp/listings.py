@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 
 from bgjob.api import EventPage, Found, FoundInJob, Match, Page
 from bgjob.api.status import LISTED_COMMAND_CHARACTERS
-from bgjob.core.job import Job, StatusWord, exit_code, status_word
+from bgjob.core.job import Ended, Job, StatusWord, exit_code, status_word
 from bgjob.mcp.answers import Answer
 from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
 from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
+
+MOST_KEPT = 2000
 
 
 class Listed(Answer):
@@ -27,6 +30,19 @@ class Listed(Answer):
 
     @classmethod
     def of(cls, job: Job, page: Page) -> Listed:
+        """That of a job which has ended, and left nothing, is the same for ever: it is made once."""
+        kept = _ENDED.get(job.id)
+        if kept and kept[0] is job and job.id not in page.left_running:
+            return kept[1]
+        listed = cls._of(job, page)
+        if isinstance(job.state, Ended) and job.id not in page.left_running:
+            if len(_ENDED) >= MOST_KEPT:
+                _ENDED.clear()
+            _ENDED[job.id] = job, listed
+        return listed
+
+    @classmethod
+    def _of(cls, job: Job, page: Page) -> Listed:
         place = page.places.get(job.id)
         return cls(
             job_id=job.id,
@@ -41,6 +57,16 @@ class Listed(Answer):
             position=place.position if place else None,
             reason=place.reason if place else None,
         )
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        return super().as_dict()
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.row
+
+
+_ENDED: dict[str, tuple[Job, Listed]] = {}
 
 
 class Listing(Answer):
