@@ -25,8 +25,11 @@ def processes_of(context: Context, job: Job) -> Sequence[int]:
     shim = job.run.shim_pid
     # the record may be wrong: a guard that took over on a full disk is not in it, and the job can write to it
     is_known = not processes.LINUX or processes.name_of(shim) == processes.SHIM
-    tree = processes.alive(processes.descendants(shim)) if is_known else []
-    return tree or sweep.members(job.id, first_process(job))
+    tree = processes.descendants(shim) if is_known else []
+    # Also of the dead alone: their shim is about to write down how they ended. To look at all processes takes long.
+    if tree or (is_known and not isinstance(job.state, Running)):
+        return processes.alive(tree)
+    return sweep.members(job.id, first_process(job))
 
 
 def leaves_processes(state: State) -> bool:
