@@ -6,6 +6,7 @@ So a long output takes no id, status or exit code with it. What is short stays o
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 LINE_CHARACTERS = 200
@@ -26,5 +27,15 @@ def _lines(value: Any) -> str:
 
 
 def _item(item: Mapping[str, Any]) -> str:
+    if isinstance(item, Lasting):
+        return item.text
     line = _as_json(item)
     return line if len(line) <= LINE_CHARACTERS else as_text(item)
+
+
+class Lasting(dict[str, Any]):
+    """An item that is in many answers, and is made into text once."""
+
+    @cached_property
+    def text(self) -> str:
+        return _item({**self})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from bgjob.api import EventPage, Found, FoundInJob, Match, Page
 from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import Ended, Job, StatusWord, exit_code, status_word
+from bgjob.mcp.answer_text import Lasting
 from bgjob.mcp.answers import Answer
 from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
 from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
@@ -59,8 +60,8 @@ class Listed(Answer):
         )
 
     @cached_property
-    def row(self) -> dict[str, Any]:
-        return super().as_dict()
+    def row(self) -> Lasting:
+        return Lasting(super().as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         return self.row

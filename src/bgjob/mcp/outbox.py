@@ -55,17 +55,20 @@ class Outbox:
 
     def _write_what_fits(self, line: bytes) -> bytes:
         """In pieces that a pipe takes whole once it takes anything. Returns what is left."""
-        while line and self._poll.poll(0):
+        if len(line) > AT_ONCE:
+            return line  # more than a pipe holds: a thread that may wait writes it in fewer pieces
+        begin = 0
+        while begin < len(line) and self._poll.poll(0):
             try:
-                written = os.write(self._fd, line[: select.PIPE_BUF])
+                written = os.write(self._fd, line[begin : begin + select.PIPE_BUF])
             except BlockingIOError:
                 break
             except OSError:
                 self._break()
-                break
+                return b""
             self.written_bytes += written
-            line = line[written:]
-        return line
+            begin += written
+        return line[begin:]
 
     def _write_all(self) -> None:
         while not self.is_broken:
