@@ -7,7 +7,6 @@ until the kernel tells of a change, and looks a few times a second at most, howe
 import contextlib
 import math
 import os
-import select
 import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator
@@ -25,6 +24,7 @@ from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.store import event_reader
 from bgjob.system.inotify import Inotify
+from bgjob.system.readiness import is_readable
 
 Key = TypeVar("Key", bound=Hashable)
 Aspect = Literal["stdout", "stderr", "output", "screen", "status", "jobs", "existence"]
@@ -93,7 +93,7 @@ class Changes(Generic[Key]):
         What is removed has changed for the last time.
         """
         stop = cancellation.signal.fileno()
-        while not _is_readable_within(stop, self._looked_at + LOOK_EVERY_S - time.monotonic()):
+        while not is_readable(stop, self._looked_at + LOOK_EVERY_S - time.monotonic()):
             self._looked_at = time.monotonic()
             if changed := self._look():
                 return changed
@@ -234,9 +234,3 @@ class _JobNames:
             self._mtime_ns = mtime_ns
             return before != self._names
         return False
-
-
-def _is_readable_within(fd: int, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(max(0.0, seconds) * 1000))

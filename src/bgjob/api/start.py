@@ -187,9 +187,8 @@ def _enqueue(context: Context, spec: Spec, environment: Mapping[str, str], prior
     store = context.store
     new = store.create(spec, packed(vars(spec), environment, context.umask), priority)
     with contextlib.suppress(OSError):  # the job will run, and an error would say that it does not
-        jobdir.make_durable(
-            new.lock, new.directory
-        )  # before it starts: what is written meanwhile would be synced too
+        # before it starts: what is written meanwhile would be synced too
+        jobdir.make_durable(new.lock, new.directory)
     event_log.append(store.events, "queued", spec.id, name=spec.name, priority=priority)
     os.close(new.lock)
     ensure_dispatcher(context)

@@ -1,9 +1,10 @@
-"""The directories of a home. The shim and the dispatcher find them here, without the store."""
+"""What is where in a home. The shim and the dispatcher find it here, without the store."""
 
 import os
 import stat
 
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
+TOKENS, TOKENS_LOCK = "tokens.json", "tokens.lock"
 ID_CHARACTERS = 36
 # Never follows a symlink out of a home, and never blocks on a FIFO.
 READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -8,7 +8,6 @@ import contextlib
 import json
 import marshal
 import os
-import select
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any
 from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
 from bgjob.system.own_argv import SHIM
+from bgjob.system.readiness import is_readable
 
 PATIENCE_S = 10.0
 
@@ -42,12 +42,12 @@ class Start:
 
     def is_owned(self) -> bool:
         """Waits until the job is shim's and guard's, whoever is killed now. False: its report is here instead."""
-        if _is_readable(self._ready, PATIENCE_S):
+        if is_readable(self._ready, PATIENCE_S):
             self._heard = os.read(self._ready, 1)
         return self._heard == b"+"
 
     def has_reported(self) -> bool:
-        return self._answer is not None or _is_readable(self._ready, 0)
+        return self._answer is not None or is_readable(self._ready, 0)
 
     def finish(self) -> dict[str, Any]:
         """Waits until the child is exec'd: the record of the run, or {"error": …, "errno": …}.
@@ -216,21 +216,15 @@ def _is_taken(ready: socket.socket) -> bool:
     The kernel orders the two: a "+" that was written before the shutdown can be read after it, and a later
     "+" fails, so that its shim leaves the job alone.
     """
-    if not _is_readable(ready.fileno(), PATIENCE_S):
+    if not is_readable(ready.fileno(), PATIENCE_S):
         ready.shutdown(socket.SHUT_RD)
     return ready.recv(1) == b"+"
-
-
-def _is_readable(fd: int, patience_s: float) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(max(0.0, patience_s) * 1000))
 
 
 def _read_line(fd: int) -> bytes:
     """Empty if no whole line comes in time."""
     data, deadline = b"", time.monotonic() + PATIENCE_S
-    while _is_readable(fd, deadline - time.monotonic()) and (part := os.read(fd, 1 << 16)):
+    while is_readable(fd, deadline - time.monotonic()) and (part := os.read(fd, 1 << 16)):
         data += part
         if b"\n" in data:
             return data[: data.index(b"\n")]

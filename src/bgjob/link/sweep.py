@@ -8,7 +8,6 @@ if its parent is, or the leader of its session.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from bgjob.system import cgroup, processes
 from bgjob.system.processes import GUARD, PARENT, SESSION, SHIM, START_TICKS
+from bgjob.system.readiness import is_readable
 
 DEATH_PATIENCE_S = 10.0
 DEAD = (b"Z", b"X")
@@ -123,7 +123,5 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
 
 
 def is_gone(pin: int, patience_s: float) -> bool:
-    """Whether the process of a pidfd ends in time. By poll: select takes fewer descriptors."""
-    poll = select.poll()
-    poll.register(pin, select.POLLIN)
-    return bool(poll.poll(patience_s * 1000))
+    """Whether the process of a pidfd ends in time."""
+    return is_readable(pin, patience_s)

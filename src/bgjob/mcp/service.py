@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bgjob.api import Cancellation, Jobs
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import NewsLine
+from bgjob.mcp.registry import Tool
 from bgjob.mcp.stderr import report
 from bgjob.mcp.tools import TOOLS
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
@@ -51,9 +52,9 @@ class Service:
 
     def blocks(self, request: Request) -> bool:
         """True: it may take long, and wants a thread of its own."""
-        if request.method != "tools/call":
-            return request.method == "subscriptions/listen"
-        tool = TOOLS.tools.get(str(request.params.get("name")))
+        if request.method == "subscriptions/listen":
+            return True
+        tool = _tool_of(request)
         return tool is not None and tool.blocks
 
     def perform(self, request: Request, caller: Caller) -> Message:
@@ -81,7 +82,7 @@ class Service:
         """The right that the request needs and its client does not have."""
         if self._scopes is None or request.method == "tools/list":
             return None
-        tool = TOOLS.tools.get(str(request.params.get("name"))) if request.method == "tools/call" else None
+        tool = _tool_of(request)
         needed = tool.kind.scope if tool else "read"
         return None if needed in self._scopes else needed
 
@@ -143,3 +144,8 @@ class Service:
         from bgjob.mcp.completions import complete
 
         return complete(self._jobs, request)
+
+
+def _tool_of(request: Request) -> Tool[Jobs] | None:
+    """None: it calls no tool, or none that there is."""
+    return TOOLS.tools.get(str(request.params.get("name"))) if request.method == "tools/call" else None

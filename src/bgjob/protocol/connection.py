@@ -9,7 +9,7 @@ from bgjob.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    UNSUPPORTED_REVISION,
+    REPEATED_CHARACTERS,
     Message,
     RequestId,
     RpcError,
@@ -25,6 +25,7 @@ from bgjob.protocol.revisions import (
     WITH_BATCHES,
     WITHOUT_HEADER,
     opens_as_of_handshake,
+    unsupported,
 )
 from bgjob.protocol.server import Server
 
@@ -32,8 +33,6 @@ NO_REQUEST = (
     "This cannot be read as a request. Send one JSON-RPC 2.0 object a line: a method, params that are an object, "
     "and an id that is text or a whole number."
 )
-REPEATED_CHARACTERS = 200
-"""Of what a client sent, in an error."""
 
 
 class Answer(NamedTuple):
@@ -110,8 +109,7 @@ class Connection:
         if not isinstance(revision, str):
             raise RpcError(INVALID_PARAMS, f"{REVISION_KEY} must be a text.")
         if revision not in STATELESS:
-            told = {"supported": list(STATELESS), "requested": revision[:REPEATED_CHARACTERS]}
-            raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
+            raise unsupported(revision)
         client = Client.of(meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY])
         return Request(request_id, method, params, revision, client, self._server)
 

@@ -14,7 +14,7 @@ from bgjob.protocol.jsonrpc import (
     Message,
     RpcError,
 )
-from bgjob.protocol.revisions import SUPPORTED, opens_as_of_handshake
+from bgjob.protocol.revisions import SUPPORTED, opens_as_of_handshake, unsupported
 
 Headers = Mapping[str, Sequence[str]]
 """All values of each header, by its name in small letters."""
@@ -87,9 +87,8 @@ def is_of_handshake(message: object, headers: Headers) -> bool:
 def check_notification(message: object, headers: Headers) -> None:
     """Protocol Version Header. Of requests, the answer is the connection's."""
     revision = revision_named(headers)
-    if revision not in (None, *SUPPORTED) and isinstance(message, dict) and "id" not in message:
-        told = {"supported": list(SUPPORTED), "requested": revision}
-        raise RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
+    if revision and revision not in SUPPORTED and isinstance(message, dict) and "id" not in message:
+        raise unsupported(revision)
 
 
 def status_of(answer: Message, *, is_stateless: bool) -> int:

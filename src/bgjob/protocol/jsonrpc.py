@@ -14,6 +14,8 @@ HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_REVISION = -32020, -32021, -320
 NO_RESOURCE_BEFORE_2026 = -32002
 
 LONGEST_NUMBER = 4000
+REPEATED_CHARACTERS = 200
+"""Of what a client sent, in an error."""
 UNREADABLE = (
     "This line cannot be read as JSON. Send one JSON-RPC 2.0 object a line, as UTF-8, not nested too deep."
 )

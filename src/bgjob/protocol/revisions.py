@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.protocol.jsonrpc import REPEATED_CHARACTERS, UNSUPPORTED_REVISION, RpcError
+
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """A client begins with `initialize`, and the connection remembers it. The specification calls them legacy."""
 STATELESS = ("2026-07-28",)
@@ -27,6 +29,12 @@ SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 def opens_as_of_handshake(method: object, meta: Mapping[str, Any], header: str | None) -> bool:
     """Versioning, Compatibility Matrix. `header`: the revision that HTTP names, if it names one."""
     return REVISION_KEY not in meta and (method == "initialize" or header is None or header in HANDSHAKE)
+
+
+def unsupported(revision: str) -> RpcError:
+    """Protocol Version Negotiation: it names the same revisions as server/discover."""
+    told = {"supported": list(STATELESS), "requested": revision[:REPEATED_CHARACTERS]}
+    return RpcError(UNSUPPORTED_REVISION, "Unsupported protocol version", told)
 
 
 def negotiated(asked: str) -> str:

@@ -31,6 +31,7 @@ from bgjob.shim.handoff import (
     unpacked,
 )
 from bgjob.system import processes
+from bgjob.system.open_files import restore_limit
 
 MESSAGE_MAX_BYTES = 1 << 16
 # a fork takes a core for a millisecond, which the start of the job that was just taken needs more
@@ -71,10 +72,7 @@ def become_plain() -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # only the shim acts on these, by handlers of its own
-    if "BGJOB_OPEN_FILES" in os.environ:
-        from bgjob.system.open_files import restore_limit
-
-        restore_limit()
+    restore_limit()
     return os.umask(0o077)
 
 

@@ -10,6 +10,7 @@ of jobs on disk.
     prompt      whether a job that waits for input sits at a prompt
     inotify     wakes when something changes in a directory
     open_files  the limit of open files of a server, and that of its jobs
+    readiness   whether a descriptor becomes readable in time
     own_argv    the argv of our own processes
     keeper      starts a worker process again when it is killed or fails
 """

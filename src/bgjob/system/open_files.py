@@ -5,13 +5,14 @@ it was started with in a variable, which its shims read.
 """
 
 import os
-import resource
 
 VARIABLE = "BGJOB_OPEN_FILES"
 
 
 def raise_limit(wanted: int) -> None:
     """For this process, and not for the jobs that it starts."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -20,6 +21,11 @@ def raise_limit(wanted: int) -> None:
 
 
 def restore_limit() -> None:
-    """In a process that inherits a raised limit."""
+    """In a process that may have inherited a raised limit."""
+    before = os.environ.pop(VARIABLE, "")
+    if not before.isdecimal():
+        return
+    import resource
+
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (int(os.environ.pop(VARIABLE)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(before), hard))

@@ -20,9 +20,9 @@ from typing import Any
 
 from bgjob.core.errors import InvalidArgument, StoreUnusable
 from bgjob.home.jobdir import read_record, write_record
+from bgjob.home.layout import TOKENS, TOKENS_LOCK
 from bgjob.home.locks import open_locked
 
-FILE, LOCK = "tokens.json", "tokens.lock"
 SCOPES = ("read", "run", "kill")
 DEFAULT = "default"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -57,8 +57,8 @@ class Tokens:
     """The tokens of a home, as the file says at the moment."""
 
     def __init__(self, home: str) -> None:
-        self.path = os.path.join(home, FILE)
-        self._lock_path = os.path.join(home, LOCK)
+        self.path = os.path.join(home, TOKENS)
+        self._lock_path = os.path.join(home, TOKENS_LOCK)
         self._read_from: tuple[int, ...] | None = None
         self._tokens: Sequence[Token] = ()
 
