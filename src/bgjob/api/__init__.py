@@ -71,7 +71,7 @@ from bgjob.api.search import search_output
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import absolute
 from bgjob.api.start import start_job
-from bgjob.api.status import job_status, list_jobs, newest_jobs
+from bgjob.api.status import job_status, list_jobs, newest_jobs, totals
 from bgjob.api.wait import Cancellation, Mode, wait_for_conditions, wait_for_jobs
 from bgjob.core import options
 from bgjob.core.config import Settings, settings_from, unknown_settings
@@ -151,6 +151,7 @@ class Jobs:
     execute = _Verb(start_job)
     status = _JobVerb(job_status)
     list = _Verb(list_jobs)
+    totals = _Verb(totals)
     newest = _Verb(newest_jobs)
     words = _Verb(job_words)
     find = _Verb(find_job)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from bgjob.api.activity import Activity
 from bgjob.core.frozen import NOTHING, Frozen
-from bgjob.core.job import Job, PastRuns
+from bgjob.core.job import Job, PastRuns, StatusWord
 
 KillWord = Literal["killed", "already_terminated", "not_found", "signaled"]
 """The last one only where the caller asked for a signal alone."""
@@ -93,6 +93,13 @@ class Place(Frozen):
     reason: str
     """What the job waits for."""
     priority: int
+
+
+class Totals(Frozen):
+    """Of all jobs in the store."""
+
+    by_status: Mapping[StatusWord, int]
+    output_bytes: int
 
 
 class Page(Frozen):

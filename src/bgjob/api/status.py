@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
@@ -14,10 +15,10 @@ from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_told, sits_at_prompt
 from bgjob.api.queue import place_of, places_of
-from bgjob.api.results import JobStatus, Page
+from bgjob.api.results import JobStatus, Page, Totals
 from bgjob.api.snapshot import Snapshot
 from bgjob.core import options
-from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
@@ -214,3 +215,18 @@ def _fitting(found: Sequence[tuple[str, Job]], most_bytes: int) -> int:
         for _, job in found
     )
     return max(1, sum(size <= most_bytes for size in sizes))
+
+
+# -- all jobs ---------------------------------------------------------------------------------------
+
+
+def totals(context: Context) -> Totals:
+    """Reads every job on disk, and the log of each that runs: it may take long."""
+    by_status: Counter[StatusWord] = Counter()
+    output_bytes = 0
+    for _, job in context.store.jobs():
+        by_status[status_word(job.state)] += 1
+        with contextlib.suppress(JobNotFound):  # it was removed meanwhile
+            ended = job.state if isinstance(job.state, Ended) else None
+            output_bytes += ended.output_bytes if ended else _output_bytes(Snapshot(context, job.id))
+    return Totals(by_status, output_bytes)

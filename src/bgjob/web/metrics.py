@@ -4,13 +4,10 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import accumulate
 
 from bgjob import __version__
 from bgjob.api import Jobs
-from bgjob.core.errors import JobNotFound, StoreUnusable
-from bgjob.core.job import Ended, Job, StatusWord, status_word
 from bgjob.protocol.jsonrpc import Message
 from bgjob.protocol.methods import COMPLETIONS, LIFECYCLE, RESOURCES, TOOLS
 
@@ -80,25 +77,13 @@ class Meters:
 
 def store_lines(jobs: Jobs) -> Iterator[str]:
     """Of all jobs on disk: reads much, and may take long."""
-    counted: Counter[StatusWord] = Counter()
-    output_bytes = 0
-    for _, job in jobs.store.jobs():
-        counted[status_word(job.state)] += 1
-        output_bytes += _printed_bytes(jobs, job)
-    by_status = [({"status": status}, count) for status, count in sorted(counted.items())]
+    totals = jobs.totals()
+    by_status = [({"status": status}, count) for status, count in sorted(totals.by_status.items())]
     yield from _metric("bgjob_build_info", "gauge", "The version.", [({"version": __version__}, 1)])
     yield from _metric("bgjob_jobs", "gauge", "Jobs in the store, by status.", by_status)
     yield from _metric(
-        "bgjob_output_bytes", "gauge", "What the jobs in the store have printed.", [({}, output_bytes)]
+        "bgjob_output_bytes", "gauge", "What the jobs in the store have printed.", [({}, totals.output_bytes)]
     )
-
-
-def _printed_bytes(jobs: Jobs, job: Job) -> int:
-    if isinstance(job.state, Ended):
-        return job.state.output_bytes
-    with suppress(JobNotFound, StoreUnusable, OSError):  # it was removed meanwhile, or cannot be read
-        return jobs.log(job.id).end
-    return 0
 
 
 def _metric(name: str, kind: str, told: str, samples: Iterable[tuple[Labels, object]]) -> Iterator[str]:
