@@ -2,13 +2,11 @@
 
 import os
 import random
-import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +14,7 @@ from bgjob.api import Conditions, Jobs, open_jobs
 from bgjob.core.job import Exited
 from bgjob.link import spawn
 from bgjob.system import processes
+from bgjob.system.readiness import is_readable
 from tests.support.dispatchers import is_of
 from tests.support.process_table import every_pid, is_stopped, seen, wait_until_gone
 from tests.support.requires import linux_only
@@ -53,8 +52,12 @@ def stalled_spare(home: Path) -> Iterator[int]:
     try:
         yield spare
     finally:
-        for pid in (spare, guard):
-            processes.send(pid, signal.SIGCONT)
+        wake(spare, guard)
+
+
+def wake(*pids: int) -> None:
+    for pid in pids:
+        processes.send(pid, signal.SIGCONT)
 
 
 def spares_of(home: Path) -> list[int]:
@@ -77,24 +80,19 @@ def run_once(jobs: Jobs, job_id: str) -> None:
 
 
 class Impatient:
-    """In place of `select`: of each start the first poll, which is for the spare, is a short one."""
+    """In place of `is_readable`: the first wait, which is for the spare's answer, is a short one."""
 
-    POLLIN = select.POLLIN
+    def __init__(self, then: Callable[[int], object] = lambda _: None) -> None:
+        self._then: Callable[[int], object] | None = then
 
-    def __init__(self, then: Callable[[select.poll], object] = lambda _: None) -> None:
-        self._timeouts_ms, self._then = [GIVES_UP_S * 1000], then
-
-    def poll(self) -> SimpleNamespace:
-        polled = select.poll()
-
-        def poll(timeout_ms: float) -> list[tuple[int, int]]:
-            is_first = bool(self._timeouts_ms)
-            found = polled.poll(self._timeouts_ms.pop() if is_first else timeout_ms)
-            if is_first and not found:
-                self._then(polled)
-            return found
-
-        return SimpleNamespace(register=polled.register, poll=poll)
+    def __call__(self, fd: int, within_s: float) -> bool:
+        then, self._then = self._then, None
+        if then is None:
+            return is_readable(fd, within_s)
+        found = is_readable(fd, GIVES_UP_S)
+        if not found:
+            then(fd)
+        return found
 
 
 def check_ran_once(jobs: Jobs, job_id: str, spare: int, diary: Path) -> None:
@@ -111,12 +109,12 @@ def test_a_spare_that_answers_as_the_starter_gives_up_has_the_job_and_no_other_s
 ) -> None:
     diary = tmp_path / "diary"
 
-    def wake_and_hear(polled: select.poll) -> None:
+    def wake_and_hear(ready: int) -> None:
         os.kill(spare, signal.SIGCONT)
-        assert polled.poll(PATIENCE_S * 1000)  # it has answered before the starter takes its next step
+        assert is_readable(ready, PATIENCE_S)  # it has answered before the starter takes its next step
 
     with stalled_spare(home) as spare:
-        monkeypatch.setattr(spawn, "select", Impatient(wake_and_hear))
+        monkeypatch.setattr(spawn, "is_readable", Impatient(wake_and_hear))
         job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}").id
     check_ran_once(jobs, job_id, spare, diary)
 
@@ -127,7 +125,7 @@ def test_a_spare_that_comes_later_leaves_the_job_alone(
     """Its socket too: clients still reach the shim that has the job."""
     diary = tmp_path / "diary"
     with stalled_spare(home) as spare:
-        monkeypatch.setattr(spawn, "select", Impatient())
+        monkeypatch.setattr(spawn, "is_readable", Impatient())
         job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}; cat").id
     wait_until_gone(spare)
     assert ask(jobs, job_id, op="stdin", length=0, close=True, wait_s=PATIENCE_S)["ok"]
@@ -145,9 +143,10 @@ def test_whenever_a_spare_comes_the_job_runs_once(
     diary, choice = tmp_path / "diary", random.Random(7)
     for _ in range(ROUNDS):
         with stalled_spare(home) as spare:
-            monkeypatch.setattr(spawn, "select", Impatient())
+            monkeypatch.setattr(spawn, "is_readable", Impatient())
             wakes_in_s = GIVES_UP_S + choice.uniform(-0.002, 0.002)
-            waking = threading.Timer(wakes_in_s, processes.send, [spare, signal.SIGCONT])
+            guard = processes.stat_of(spare)[processes.PARENT]  # a job is owned once its guard has it too
+            waking = threading.Timer(wakes_in_s, wake, [spare, guard])
             waking.start()
             job_id = jobs.execute(f"echo $BGJOB_ID >> {diary}").id
             waking.join()
