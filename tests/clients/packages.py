@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.programs import run_to_its_end
 from tests.clients.turns import turn
 
 HERE = Path(__file__).parent
@@ -61,17 +62,11 @@ def run_npm(*arguments: str) -> None:
 
 def run(*command: str, cwd: Path) -> None:
     try:
-        subprocess.run(
-            command,
-            cwd=cwd,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=INSTALL_S,
-        )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
-        raise CannotInstall(f"{problem} {(problem.stdout or b'').decode(errors='replace')}") from None
+        done = run_to_its_end(command, cwd, INSTALL_S)
+    except subprocess.TimeoutExpired as problem:
+        raise CannotInstall(str(problem)) from None
+    if done.returncode:
+        raise CannotInstall(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stdout}")
 
 
 def node() -> Path:

@@ -16,6 +16,7 @@ from tests.clients import seen
 from tests.clients.agents import CODEX, CONNECTED, Agent
 from tests.clients.endpoints import Endpoint
 from tests.clients.packages import installing_takes_long
+from tests.clients.programs import run_to_its_end
 from tests.support.requires import linux_only
 
 pytestmark = [linux_only, installing_takes_long]
@@ -63,17 +64,7 @@ def test_codex_lists_our_tools(endpoint: Endpoint, project: Path, bare_environme
 
 
 def printed(agent: Agent, project: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        agent.command,
-        cwd=project,
-        env={**environment, **agent.switches},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        text=True,
-        timeout=LIMIT_S,
-    )
+    done = run_to_its_end(agent.command, project, LIMIT_S, {**environment, **agent.switches})
     assert done.returncode == 0, done.stdout
     return COLOUR.sub("", done.stdout)
 

@@ -9,6 +9,7 @@ import pytest
 
 from bgjob.cli.client_table import CLIENTS
 from tests.clients import packages
+from tests.clients.programs import run_to_its_end
 from tests.support.requires import linux_only
 
 pytestmark = [linux_only, packages.installing_takes_long]
@@ -49,17 +50,7 @@ class User:
         }
 
     def __call__(self, *command: str) -> str:
-        done = subprocess.run(
-            [*self._prefix, *command],
-            cwd=self.home,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
+        done = run_to_its_end([*self._prefix, *command], self.home, RUN_S, self._environment)
         return f"{done.stdout}\nexit code {done.returncode}"
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.protocol.connection import Answer, Cancelled, Connection, Received
+from bgjob.protocol.connection import Cancelled, Connection, Received, Response
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from bgjob.protocol.methods import RESOURCES, TOOLS, Method
 from bgjob.protocol.request import Client, Request
@@ -46,7 +46,7 @@ def one(connection: Connection, message: object) -> Received:
 
 def answer(connection: Connection, message: object) -> dict[str, Any]:
     received = one(connection, message)
-    assert isinstance(received, Answer)
+    assert isinstance(received, Response)
     return received.message
 
 
@@ -215,10 +215,10 @@ class TestBatches:
     def test_the_one_revision_that_has_them_takes_them(self, connection: Connection) -> None:
         shake_hands(connection, "2025-03-26")
         ping, cancelled, listing, refused = receive(connection, list(self.BATCH))
-        assert isinstance(ping, Answer)
+        assert isinstance(ping, Response)
         assert cancelled == Cancelled(9)
         assert isinstance(listing, Request)
-        assert isinstance(refused, Answer)
+        assert isinstance(refused, Response)
         assert code_of(refused.message) == INVALID_REQUEST
 
     @pytest.mark.parametrize("revision", [None, "2024-11-05", "2025-06-18", "2025-11-25"])
@@ -227,7 +227,9 @@ class TestBatches:
     ) -> None:
         if revision:
             shake_hands(connection, revision)
-        refused = [each.message for each in receive(connection, list(self.BATCH)) if isinstance(each, Answer)]
+        refused = [
+            each.message for each in receive(connection, list(self.BATCH)) if isinstance(each, Response)
+        ]
         assert [(code_of(each), each["id"]) for each in refused] == [
             (INVALID_REQUEST, 1),
             (INVALID_REQUEST, 2),

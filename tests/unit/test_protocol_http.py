@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.protocol.connection import Answer, Connection
+from bgjob.protocol.connection import Connection, Response
 from bgjob.protocol.http import Headers, decoded_value, status_of
 from bgjob.protocol.jsonrpc import HEADER_MISMATCH, RpcError, error, response
 from bgjob.protocol.methods import RESOURCES, TOOLS
@@ -17,11 +17,11 @@ META = {REVISION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
 NOTE = "=?base64?bm90ZQ==?="
 
 
-def sent(headers: Headers, method: str = "tools/list", **params: Any) -> Answer | Request:
+def sent(headers: Headers, method: str = "tools/list", **params: Any) -> Response | Request:
     told = {"_meta": META, **params}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": told}
     (received,) = Connection(SERVER, can_notify=False).receive(message, headers)
-    assert isinstance(received, Answer | Request)
+    assert isinstance(received, Response | Request)
     return received
 
 
@@ -30,8 +30,8 @@ def headers(method: str = "tools/list", **others: str) -> dict[str, list[str]]:
     return {key.replace("_", "-"): [value] for key, value in {**named, **others}.items()}
 
 
-def is_mismatch(received: Answer | Request) -> bool:
-    return isinstance(received, Answer) and received.message["error"]["code"] == HEADER_MISMATCH
+def is_mismatch(received: Response | Request) -> bool:
+    return isinstance(received, Response) and received.message["error"]["code"] == HEADER_MISMATCH
 
 
 class TestHeaders:
@@ -69,7 +69,7 @@ class TestHeaders:
 
     def test_a_new_header_over_an_old_body_is_refused(self) -> None:
         received = sent(headers(), _meta={})
-        assert isinstance(received, Answer)
+        assert isinstance(received, Response)
         assert status_of(received.message, is_stateless=True) == 400
 
 

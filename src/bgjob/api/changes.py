@@ -19,7 +19,7 @@ from bgjob.api.wait import Cancellation
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.job import Running, State
 from bgjob.home import event_log
-from bgjob.home.layout import JOBS, TRASH, names_in
+from bgjob.home.layout import names_in
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.store import event_reader
@@ -60,10 +60,10 @@ class Changes(Generic[Key]):
         self._watched: dict[Key, _OneJob | _AllJobs] = {}
         self._directories: set[str] = set()
         self._looked_at = -math.inf
-        home, events = context.store.home, context.store.events
-        for directory in (events, f"{home}/{JOBS}", f"{home}/{TRASH}"):
+        store = context.store
+        for directory in (store.events, store.jobs_directory, store.trash):
             self._inotify.watch(directory)
-        self._events, self._names = _Events(events), _JobNames(f"{home}/{JOBS}")
+        self._events, self._names = _Events(store.events), _JobNames(store.jobs_directory)
 
     def close(self) -> None:
         with self._mutex:

@@ -10,11 +10,11 @@ from bgjob.api import absolute, open_jobs
 from bgjob.cli import streams
 from bgjob.core.config import settings_from
 from bgjob.core.errors import InvalidArgument
+from bgjob.core.scopes import SCOPES
 
 if TYPE_CHECKING:
     from bgjob.web.tokens import Rules, Token, Tokens
 
-SCOPES = {"read": "look at jobs", "run": "start jobs and type into them", "kill": "end jobs"}
 EPILOG = "  ".join(f"{scope}: {meaning}." for scope, meaning in SCOPES.items())
 
 
@@ -45,11 +45,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", variable: Callable[[
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     from bgjob.web.tokens import Tokens
 
-    jobs = open_jobs(environ, many=False)
-    if options.action != "list":  # who only looks makes no home
-        jobs.store.prepare()
     actions = {"add": _add, "list": _list, "remove": _remove}
-    actions[options.action](Tokens(jobs.home), options, environ)
+    actions[options.action](Tokens(open_jobs(environ, many=False).home), options, environ)
     return 0
 
 

@@ -8,6 +8,7 @@ Touches no machine; every folder but the lean ones may import it.
     options       the options of a job: limits, restarts, its place in the queue
     values        parsers of numbers, sizes and words, for settings and options
     policy        which commands may run
+    scopes        the rights that a token gives
     shell_reader  the simple commands of a shell text
     patterns      regular expressions on RE2
     late_pattern  regular expressions of ours that are compiled when they are first used

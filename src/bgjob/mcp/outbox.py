@@ -24,21 +24,19 @@ class Outbox:
         self._changed = threading.Condition()
         self._unwritten: deque[bytes] = deque()
         self._unwritten_bytes = 0
-        self._has_writer = False
         self.written_bytes = 0
         self.is_broken = False
 
     def send(self, line: bytes) -> None:
         with self._changed:
-            rest = line if self._unwritten else self._write_what_fits(line)
+            has_writer = bool(self._unwritten)
+            rest = line if has_writer else self._write_what_fits(line)
             if not rest or self.is_broken:
                 return
             self._unwritten.append(rest)
             self._unwritten_bytes += len(rest)
-            self._changed.notify_all()
-            if not self._has_writer:
-                self._has_writer = True
-                threading.Thread(target=self._write_all, name="stdout", daemon=True).start()
+        if not has_writer:
+            self._start_writer()
 
     def wait_for_room(self) -> None:
         if self._unwritten_bytes > ROOM_BYTES:
@@ -70,18 +68,24 @@ class Outbox:
             begin += written
         return line[begin:]
 
+    def _start_writer(self) -> None:
+        try:
+            threading.Thread(target=self._write_all, name="stdout", daemon=True).start()
+        except RuntimeError:  # the machine gives no more threads: this one waits for the client
+            self._write_all()
+
     def _write_all(self) -> None:
-        while not self.is_broken:
-            with self._changed:
-                self._changed.wait_for(lambda: self._unwritten)
-                line = self._unwritten[0]
+        """By one thread at a time: whoever sends while something is unwritten leaves it to that thread."""
+        is_done = False
+        while not is_done:
+            line = self._unwritten[0]
             self._write(line)
             with self._changed:
                 self._unwritten.popleft()
                 self._unwritten_bytes -= len(line)
+                is_done = not self._unwritten
                 self._changed.notify_all()
-            if not self._unwritten:
-                self._on_change()
+        self._on_change()
 
     def _write(self, line: bytes) -> None:
         """Waits for the client."""

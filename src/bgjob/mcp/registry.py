@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bgjob.core.errors import BgjobError
+from bgjob.core.scopes import Scope
 from bgjob.mcp.answers import failure, plain, success
 from bgjob.mcp.arguments import Schema, checked, tidied
 from bgjob.mcp.caller import Caller
@@ -39,7 +40,7 @@ Annotate = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
 class Kind(NamedTuple):
     """What a tool does to the world."""
 
-    scope: str
+    scope: Scope
     """The right that its caller needs."""
     annotations: Mapping[str, bool]
 

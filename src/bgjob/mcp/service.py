@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bgjob.api import Cancellation, Jobs
+from bgjob.core.scopes import Scope
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import NewsLine
 from bgjob.mcp.registry import Tool
@@ -78,12 +79,12 @@ class Service:
         if self._subscriptions:
             self._subscriptions.close()
 
-    def missing_scope(self, request: Request) -> str | None:
+    def missing_scope(self, request: Request) -> Scope | None:
         """The right that the request needs and its client does not have."""
         if self._scopes is None or request.method == "tools/list":
             return None
         tool = _tool_of(request)
-        needed = tool.kind.scope if tool else "read"
+        needed: Scope = tool.kind.scope if tool else "read"
         return None if needed in self._scopes else needed
 
     def _list_tools(self, _request: Request, _caller: Caller) -> Result:

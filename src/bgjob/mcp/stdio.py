@@ -21,7 +21,7 @@ from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import report, warn
 from bgjob.mcp.workers import Workers
 from bgjob.protocol import jsonrpc
-from bgjob.protocol.connection import Answer, Cancelled, Connection
+from bgjob.protocol.connection import Cancelled, Connection, Response
 from bgjob.protocol.jsonrpc import PARSE_ERROR, Message, RequestId, RpcError, decoded, encoded
 from bgjob.protocol.request import Request
 from bgjob.protocol.server import Server
@@ -100,7 +100,7 @@ class _Session:
             return
         for received in self._connection.receive(message):
             match received:
-                case Answer(answer):
+                case Response(answer):
                     self._send(answer)
                 case Cancelled(request_id):
                     self._cancel(request_id)

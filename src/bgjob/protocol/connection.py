@@ -24,6 +24,7 @@ from bgjob.protocol.revisions import (
     STATELESS,
     WITH_BATCHES,
     WITHOUT_HEADER,
+    meta_of,
     opens_as_of_handshake,
     unsupported,
 )
@@ -35,7 +36,7 @@ NO_REQUEST = (
 )
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A message to send. The protocol has answered by itself, or refused."""
 
     message: Message
@@ -47,7 +48,7 @@ class Cancelled(NamedTuple):
     request_id: RequestId
 
 
-Received = Answer | Request | Cancelled
+Received = Response | Request | Cancelled
 
 
 class Connection:
@@ -69,11 +70,12 @@ class Connection:
 
     def _receive_batch(self, messages: list[object], headers: Headers | None) -> Iterator[Received]:
         """Only 2025-03-26 has batches. In the others each request of a batch is refused, so that none waits."""
-        has_batches = self._revision == WITH_BATCHES
-        for each in messages or [None]:
-            if has_batches and isinstance(each, dict):
+        if not messages:
+            yield _refused(messages)
+        for each in messages:
+            if self._revision == WITH_BATCHES and isinstance(each, dict):
                 yield from self.receive(each, headers)
-            elif messages == [] or not isinstance(each, dict) or _wants_an_answer(each):
+            elif not isinstance(each, dict) or _wants_an_answer(each):
                 yield _refused(each)
 
     def _receive_one(self, message: object, headers: Headers | None) -> Received | None:
@@ -90,14 +92,13 @@ class Connection:
         try:
             return self._act(self._request(request_id, method, params or {}, headers))
         except RpcError as problem:
-            return Answer(jsonrpc.error(request_id, problem))
+            return Response(jsonrpc.error(request_id, problem))
 
     def _request(
         self, request_id: RequestId, method: str, params: Mapping[str, Any], headers: Headers | None
     ) -> Request:
         """Versioning, Compatibility Matrix: how the request opens says which revision it is of."""
-        meta = params.get("_meta")
-        meta = meta if isinstance(meta, dict) else {}
+        meta = meta_of(params)
         header = None if headers is None else revision_named(headers)
         if opens_as_of_handshake(method, meta, header):
             revision = self._revision or header or (NEWEST_HANDSHAKE if headers is None else WITHOUT_HEADER)
@@ -122,11 +123,11 @@ class Connection:
             request.require_extension(method.extension)
         match request.method:
             case "initialize":
-                return Answer(request.result(self._welcome(request.params)))
+                return Response(request.result(self._welcome(request.params)))
             case "ping":
-                return Answer(request.result({}))
+                return Response(request.result({}))
             case "server/discover":
-                return Answer(request.result(self._server.discovery()))
+                return Response(request.result(self._server.discovery()))
             case _:
                 return request
 
@@ -153,9 +154,9 @@ def _notified(method: str, params: object) -> Cancelled | None:
     return None if request_id is None else Cancelled(request_id)
 
 
-def _refused(message: object) -> Answer:
+def _refused(message: object) -> Response:
     request_id = usable_id(message) if isinstance(message, dict) else None
-    return Answer(jsonrpc.error(request_id, RpcError(INVALID_REQUEST, NO_REQUEST)))
+    return Response(jsonrpc.error(request_id, RpcError(INVALID_REQUEST, NO_REQUEST)))
 
 
 def _is_answer(message: object) -> bool:

@@ -14,7 +14,7 @@ from bgjob.protocol.jsonrpc import (
     Message,
     RpcError,
 )
-from bgjob.protocol.revisions import SUPPORTED, opens_as_of_handshake, unsupported
+from bgjob.protocol.revisions import SUPPORTED, meta_of, opens_as_of_handshake, unsupported
 
 Headers = Mapping[str, Sequence[str]]
 """All values of each header, by its name in small letters."""
@@ -77,11 +77,8 @@ def is_of_handshake(message: object, headers: Headers) -> bool:
     """Versioning, Compatibility Matrix: how a message over HTTP opens says which revision it is of."""
     if not isinstance(message, dict):
         return True
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return opens_as_of_handshake(
-        message.get("method"), meta if isinstance(meta, dict) else {}, revision_named(headers)
-    )
+    meta = meta_of(message.get("params"))
+    return opens_as_of_handshake(message.get("method"), meta, revision_named(headers))
 
 
 def check_notification(message: object, headers: Headers) -> None:

@@ -47,7 +47,7 @@ def notification(method: str, params: Mapping[str, Any]) -> Message:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-def encoded(message: Mapping[str, Any]) -> bytes:
+def encoded(message: object) -> bytes:
     """One line, without its end. Text that is not Unicode cannot be sent: it is replaced."""
     return _encode(message).encode(errors="replace")
 
@@ -66,9 +66,7 @@ def _mended(line: bytes, message: Any) -> Any:
     """Half an emoji, `\\ud83d` alone, is a string to JavaScript, and no Unicode."""
     if b"\\ud" not in line and b"\\uD" not in line:
         return message
-    return json.loads(
-        encoded(message) if isinstance(message, dict) else _encode(message).encode(errors="replace")
-    )
+    return json.loads(encoded(message))
 
 
 def _with_long_numbers(line: bytes) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from bgjob.protocol import jsonrpc
 from bgjob.protocol.jsonrpc import MISSING_CAPABILITY, Message, RequestId, RpcError
-from bgjob.protocol.revisions import PREFIX, SERVER_KEY, STATELESS
+from bgjob.protocol.revisions import PREFIX, SERVER_KEY, STATELESS, meta_of
 from bgjob.protocol.server import Server
 
 Params = Mapping[str, Any]
@@ -43,8 +43,7 @@ class Request(NamedTuple):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
+        return meta_of(self.params)
 
     def text(self, name: str) -> str:
         """A parameter that must be there, and be text."""

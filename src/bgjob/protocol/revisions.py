@@ -26,6 +26,12 @@ SERVER_KEY = PREFIX + "serverInfo"
 SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 
 
+def meta_of(params: object) -> Mapping[str, Any]:
+    """Empty if there is none."""
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
 def opens_as_of_handshake(method: object, meta: Mapping[str, Any], header: str | None) -> bool:
     """Versioning, Compatibility Matrix. `header`: the revision that HTTP names, if it names one."""
     return REVISION_KEY not in meta and (method == "initialize" or header is None or header in HANDSHAKE)

@@ -89,7 +89,7 @@ class Store:
     def __init__(self, home: str) -> None:
         self.home = _real_place(home)
         self._safe: Home | None = None
-        self._jobs = f"{self.home}/{JOBS}"
+        self.jobs_directory, self.trash = f"{self.home}/{JOBS}", f"{self.home}/{TRASH}"
         self.index = Index(self.home, lambda job_id: self._load(job_id).spec.created_at)
         self.events = f"{self.home}/{EVENTS}"
         # Ended jobs and specs never change.
@@ -159,7 +159,7 @@ class Store:
         """An id is matched whole before it becomes a part of a path."""
         if not JOB_ID.fullmatch(job_id):
             raise JobNotFound(job_id)
-        return f"{self._jobs}/{job_id}"
+        return f"{self.jobs_directory}/{job_id}"
 
     def control_path(self, job_id: str) -> str:
         return f"{self.directory(job_id)}/{CONTROL}"
@@ -202,8 +202,8 @@ class Store:
             return self._ended.get(job_id) or self._read(job_id, directory)
 
     def _check_jobs_directory(self) -> None:
-        if os.path.islink(self._jobs):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._jobs)
+        if os.path.islink(self.jobs_directory):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.jobs_directory)
 
     def has_shim(self, job_id: str) -> bool:
         """An ended job keeps its shim while processes of the job are left."""
@@ -263,7 +263,7 @@ class Store:
             self._without_shim &= there
 
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
-        names = _Names(self._jobs)
+        names = _Names(self.jobs_directory)
         with self._readable():
             self._check_jobs_directory()
         for place, job_id in self.ids(before):
@@ -302,7 +302,7 @@ class Store:
 
     def remove(self, place: str, job_id: str) -> None:
         """Moved away in one step, so that no reader sees half a job; then deleted."""
-        trash = f"{self.home}/{TRASH}/{job_id}"
+        trash = f"{self.trash}/{job_id}"
         self.remove_control_groups(job_id)
         with contextlib.suppress(OSError):  # gone already, or it cannot be moved
             os.rename(self.directory(job_id), trash)
@@ -320,7 +320,7 @@ class Store:
     def waited_for(self) -> set[str]:
         """Jobs that waiting jobs are to run after."""
         waiting = map(queue_dir.job_of, self.waiting())
-        specs = (read_spec(job_id, f"{self._jobs}/{job_id}") for job_id in waiting)
+        specs = (read_spec(job_id, f"{self.jobs_directory}/{job_id}") for job_id in waiting)
         return {job_id for spec in specs for job_id in spec.queue.get("after", ())}
 
     def spec(self, job_id: str) -> Spec:

@@ -122,10 +122,14 @@ def check_origin(head: Head) -> None:
 
 def check_scope(token: Token, scope: str) -> None:
     if scope not in token.scopes:
-        raise Refused(403, f"This needs a token with the scope {scope}.", WWW_Authenticate=lacking(scope))
+        raise Refused(403, needed_scope(scope), WWW_Authenticate=challenge(scope))
 
 
-def lacking(scope: str) -> str:
+def needed_scope(scope: str) -> str:
+    return f"This needs a token with the scope {scope}."
+
+
+def challenge(scope: str) -> str:
     """RFC 6750, 3.1."""
     return f'{REALM}, error="insufficient_scope", scope="{scope}"'
 

@@ -24,11 +24,11 @@ from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import warn
 from bgjob.mcp.workers import Workers
 from bgjob.protocol import jsonrpc
-from bgjob.protocol.connection import Answer, Connection
+from bgjob.protocol.connection import Connection, Response
 from bgjob.protocol.http import Headers, check_notification, is_of_handshake, status_of
 from bgjob.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Message, RpcError, decoded, encoded
 from bgjob.protocol.request import Request
-from bgjob.web.access import Refused, lacking, values
+from bgjob.web.access import Refused, challenge, needed_scope, values
 from bgjob.web.body import read_body
 from bgjob.web.metrics import Meters, method_of, outcome_of
 from bgjob.web.replies import Replies, send_empty, send_json
@@ -72,7 +72,7 @@ class McpEndpoint:
         check_notification(message, headers)
         connection = Connection(HTTP_SERVER, can_notify=False)
         match next(connection.receive(message, headers), None):
-            case Answer(answer):
+            case Response(answer):
                 self._meters.answered(method_of(message), outcome_of(answer), time.monotonic())
                 await send_json(send, encoded(answer), _status(answer, message, headers))
             case Request() as request:
@@ -119,8 +119,8 @@ def _work(service: Service, request: Request, caller: Caller, replies: Replies) 
 
 
 async def _send_lacking(request: Request, scope: str, send: Send) -> None:
-    problem = RpcError(INVALID_REQUEST, f"This needs a token with the scope {scope}.")
-    told = (b"www-authenticate", lacking(scope).encode())
+    problem = RpcError(INVALID_REQUEST, needed_scope(scope))
+    told = (b"www-authenticate", challenge(scope).encode())
     await send_json(send, encoded(request.error(problem)), 403, told)
 
 

@@ -8,10 +8,11 @@ from itertools import accumulate
 
 from bgjob import __version__
 from bgjob.api import Jobs
+from bgjob.mcp.server import SERVER
 from bgjob.protocol.jsonrpc import Message
-from bgjob.protocol.methods import COMPLETIONS, LIFECYCLE, RESOURCES, TOOLS
+from bgjob.protocol.methods import LIFECYCLE
 
-KNOWN_METHODS = frozenset({*LIFECYCLE, *TOOLS, *RESOURCES, *COMPLETIONS})
+KNOWN_METHODS = frozenset({*LIFECYCLE, *SERVER.methods})
 BUCKETS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

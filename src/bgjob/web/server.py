@@ -47,7 +47,7 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         server = Server(_config(app, options), app.stop)
         listening = _listening(options, undo)
         server.take_signals()  # first: who is told where it listens may stop it
-        _tell_token(tokens, services, tell)
+        _tell_token(tokens, tell)
         tell(f"Listening on {shown_address(listening, tls=options.tls_cert is not None)}")
         use_lossy_stderr()
         raise_limit(OPEN_FILES)
@@ -110,8 +110,7 @@ def _listening(options: Options, undo: contextlib.ExitStack) -> socket.socket:
     return listening
 
 
-def _tell_token(tokens: Tokens, services: Services, tell: Callable[[str], None]) -> None:
-    services.jobs.store.prepare()
+def _tell_token(tokens: Tokens, tell: Callable[[str], None]) -> None:
     if plain := tokens.add_first():
         try:
             tell(f"Token (shown only this once): {plain}")

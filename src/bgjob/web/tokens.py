@@ -14,16 +14,16 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.scopes import SCOPES
 from bgjob.home.jobdir import read_record, write_record
 from bgjob.home.layout import TOKENS, TOKENS_LOCK
 from bgjob.home.locks import open_locked
 
-SCOPES = ("read", "run", "kill")
 DEFAULT = "default"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 LOCK_TRIES = 2500
@@ -77,7 +77,7 @@ class Tokens:
                 found = token
         return found
 
-    def add(self, name: str, scopes: Sequence[str] = SCOPES, rules: Rules | None = None) -> str:
+    def add(self, name: str, scopes: Collection[str] = tuple(SCOPES), rules: Rules | None = None) -> str:
         """The token, which is not stored and cannot be shown again."""
         _check_name(name)
         with self._changing() as stored:
@@ -138,7 +138,7 @@ def _digest(plain: str) -> str:
     return hashlib.sha256(plain.encode(errors="surrogateescape")).hexdigest()
 
 
-def _row(plain: str, scopes: Sequence[str], rules: Rules) -> dict[str, Any]:
+def _row(plain: str, scopes: Collection[str], rules: Rules) -> dict[str, Any]:
     return {
         "sha256": _digest(plain),
         "scopes": [scope for scope in SCOPES if scope in scopes],
