@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -92,7 +93,8 @@ def start_server(portal: BlockingPortal, home: Path) -> Iterator[StartServer]:
     with contextlib.ExitStack() as started:
 
         def start(mode: str = "auto", **environment: str) -> Server:
-            server = Server(portal, home, environment, mode)
+            session = {"CLAUDE_CODE_SESSION_ID": str(uuid4())}  # each has a client of its own
+            server = Server(portal, home, session | environment, mode)
             started.callback(server.close)
             return server
 

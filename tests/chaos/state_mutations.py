@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bgjob.core.notify import NotifyRule
 from bgjob.home import event_log, layout, queue_dir, watch_registry
 from bgjob.link.spawn import packed
-from bgjob.store import quota, retention
+from bgjob.store import notify_rules, quota, retention
 from bgjob.store.store import Store
 from tests.support import foreign
 from tests.support.foreign import Damage, of_bytes, of_size, was
@@ -31,6 +32,7 @@ QUEUE_ENTRY = f"1000-{1:016d}-{QUEUED}"
 DRAFTS = ("sizes.new", "on_event.json.new", f"jobs/{RICH}/watch.json.new", f"jobs/{QUEUED}/outcome.json.new")
 """Left by somebody who was killed over writing them."""
 TERMS = {"after": [BYSTANDER], "after_policy": "any", "not_before": 0.0, "max_jobs": 3, "group_slots": 2}
+RULE = NotifyRule("bell", "/dev/pts/none", ["end"], environment={"PATH": "/bin"})
 
 
 def make_home(home: Path) -> None:
@@ -62,6 +64,8 @@ def make_home(home: Path) -> None:
     event_log.append(store.events, "ended", PLAIN, name="a name", cause="exited", exit_code=0)
     watch_registry.add(str(home), RICH)
     (home / "on_event.json").write_text('{"cursor": "1.0"}')
+    notify_rules.add(str(home), RULE)
+    notify_rules.save_notified(str(home), {RULE.key: notify_rules.Notified("1.0", 1.0, 2.0, "it is gone")})
     quota.make_room(store, 1 << 40)
     retention.clean(store, keep_jobs=1000, keep_days=1000, interval_s=0)
     for name in DRAFTS:  # at last: the next writer would take them away, and a cleaner what is in the trash
@@ -284,7 +288,7 @@ RECORDS = (
     *(f"jobs/{RICH}/{name}.json" for name in ("spec", "runs", "limits", "watch")),
     *(f"jobs/{RUNNING}/{name}.json" for name in ("spec", "run", "terminal")),
     f"jobs/{QUEUED}/spec.json",
-    *("boot.json", "on_event.json", "sizes"),
+    *("boot.json", "on_event.json", "notify.json", "notified.json", "sizes"),
 )
 VALUES: dict[str, object] = {
     "null": None,

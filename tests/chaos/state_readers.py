@@ -60,6 +60,7 @@ READER_S, READER_CPU_S, MUTATION_S = 240.0, 12.0, 900.0
 MEMORY_BYTES, RESIDENT_BYTES = 1280 << 20, 640 << 20  # beyond what the process has when it begins
 NOBODY = 65534
 REFUSED = ("screen", "interact", "resize", "find by name", "start one of a name")  # of a job that has ended
+SESSION = "a session"
 SETTINGS = {"MCP_BG_KEEP_DAYS": "1000", "MCP_BG_GROUPS": "ci=2"}
 
 
@@ -69,7 +70,6 @@ class World:
     def __init__(self, home: Path, spawner: Spawner) -> None:
         self.home, self.spawner = str(home), spawner
         self.jobs = opened(self.home, spawner)
-        self.news = self.jobs.news()
 
 
 Reader = Callable[[World], object]
@@ -120,7 +120,7 @@ def _with_id(tool: str, arguments: dict[str, Any], job_id: str) -> dict[str, Any
 
 def _tool(tool: str, **arguments: Any) -> Reader:
     """As the server calls it, with the news of its answer."""
-    return lambda world: call_tool(world.jobs, tool, arguments, world.news)
+    return lambda world: call_tool(world.jobs, tool, arguments, SESSION)
 
 
 def _look_at_bystander(world: World) -> None:

@@ -2,33 +2,33 @@
 
 from bgjob.mcp.caller import Caller
 from bgjob.mcp.server import SERVER
-from bgjob.mcp.service import Service
 from bgjob.protocol.jsonrpc import Message, RpcError
 from bgjob.protocol.methods import Method
 from bgjob.protocol.request import Request
 from bgjob.web import access, mcp_endpoint, services
 from bgjob.web.tokens import Token
 from tests.clients import fixtures
+from tests.clients.task_fixtures import NAMES, TaskFixtureService
 
 LISTS = {
-    "tools/list": ("tools", fixtures.listed_tools()),
+    "tools/list": ("tools", [*fixtures.listed_tools(), *map(fixtures.listed, NAMES)]),
     "resources/list": ("resources", fixtures.RESOURCES),
     "resources/templates/list": ("resourceTemplates", fixtures.TEMPLATES),
 }
 PROMPTS = {"prompts/list": Method(ttl_ms=0), "prompts/get": Method()}
 
 
-class FixtureService(Service):
+class FixtureService(TaskFixtureService):
     """Performs what is not about a fixture as ever."""
 
     def perform(self, request: Request, caller: Caller) -> Message:
         try:
             answer = fixtures.answer(request, caller)
+            if answer is not None:
+                return request.result(answer)
+            return with_fixtures(request.method, super().perform(request, caller))
         except RpcError as problem:
             return request.error(problem)
-        if answer is not None:
-            return request.result(answer)
-        return with_fixtures(request.method, super().perform(request, caller))
 
 
 def with_fixtures(method: str, answer: Message) -> Message:

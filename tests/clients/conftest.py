@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients import endpoints, packages
+from tests.clients.client_user import User, without_network
 from tests.clients.endpoints import Endpoint
 from tests.support.http_server import HttpServer
 
@@ -36,9 +37,16 @@ def bare_environment(npm_packages: None, tmp_path: Path) -> dict[str, str]:
     return packages.bare_environment(tmp_path / "user")
 
 
+@pytest.fixture
+def user(tmp_path: Path, npm_packages: None) -> User:
+    home = tmp_path / "user"
+    home.mkdir()
+    return User(home, without_network())
+
+
 @pytest.fixture(scope="module")
 def fixture_url(npm_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("conformance") / "home"
     add_fixtures = "from tests.clients.conformance_server import add_fixtures; add_fixtures()"
-    with HttpServer(home, first=add_fixtures) as server:
+    with HttpServer(home, first=add_fixtures, MCP_BG_TASK_AFTER="0") as server:
         yield f"http://127.0.0.1:{server.port}/mcp"

@@ -93,11 +93,12 @@ TOOLS = {
 }
 
 
+def listed(name: str, schema: Mapping[str, Any] = Tool._field_defaults["schema"]) -> Result:
+    return {"name": name, "description": DESCRIPTION, "inputSchema": dict(schema)}
+
+
 def listed_tools() -> list[Result]:
-    return [
-        {"name": name, "description": DESCRIPTION, "inputSchema": dict(tool.schema)}
-        for name, tool in TOOLS.items()
-    ]
+    return [listed(name, tool.schema) for name, tool in TOOLS.items()]
 
 
 RESOURCES = [

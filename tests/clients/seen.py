@@ -24,3 +24,8 @@ def check(part: str, name: str, now: object) -> None:
     assert now == written, (
         f"{name} was seen otherwise before. If that is right: {SWITCH}=1 scripts/test clients"
     )
+
+
+def told(client: str, way: str, situation: str, what: str) -> None:
+    """What became of the end of a job in this situation."""
+    check("told", f"{client}/{way}/{situation}", {"seen": what})

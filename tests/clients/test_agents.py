@@ -1,19 +1,14 @@
 """Coding agents connect to our server without a login, and with no network but this machine's own."""
 
-import contextlib
-import json
 import re
-import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bgjob.mcp.tools import TOOLS
 from tests.clients import seen
 from tests.clients.agents import CODEX, CONNECTED, Agent
+from tests.clients.codex_app_server import app_server_answer
 from tests.clients.endpoints import Endpoint
 from tests.clients.packages import installing_takes_long
 from tests.clients.programs import run_to_its_end
@@ -24,11 +19,6 @@ pytestmark = [linux_only, installing_takes_long]
 LIMIT_S = 120
 """Ends what hangs: an agent takes a few seconds."""
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-APP_SERVER_REQUESTS = [
-    {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "bgjob-tests", "version": "1"}}},
-    {"method": "initialized"},
-    {"id": 2, "method": "mcpServerStatus/list", "params": {}},
-]
 
 
 @pytest.fixture
@@ -57,7 +47,8 @@ def test_codex_knows_the_server(endpoint: Endpoint, project: Path, bare_environm
 def test_codex_lists_our_tools(endpoint: Endpoint, project: Path, bare_environment: dict[str, str]) -> None:
     """`codex app-server` is what its editors talk to. It connects when it is asked how its servers are."""
     CODEX.write(Path(bare_environment["HOME"]), project, endpoint)
-    (status,) = server_status(project, bare_environment)["data"]
+    answer = app_server_answer("mcpServerStatus/list", {}, project, bare_environment)
+    (status,) = answer["data"]
     assert status["serverInfo"]["name"] == "bgjob"
     assert set(status["tools"]) == set(TOOLS.tools)
     keep(CODEX.name, endpoint, "`codex app-server`, `mcpServerStatus/list`: all tools")
@@ -67,40 +58,6 @@ def printed(agent: Agent, project: Path, environment: dict[str, str]) -> str:
     done = run_to_its_end(agent.command, project, LIMIT_S, {**environment, **agent.switches})
     assert done.returncode == 0, done.stdout
     return COLOUR.sub("", done.stdout)
-
-
-def server_status(project: Path, environment: dict[str, str]) -> dict[str, Any]:
-    """Its stdin stays open until it has answered: at the end of stdin it leaves."""
-    with (
-        subprocess.Popen(
-            [CODEX.command[0], "app-server"],
-            cwd=project,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as codex,
-        ended_after(codex, LIMIT_S),
-    ):
-        assert codex.stdin
-        assert codex.stdout
-        codex.stdin.write("".join(json.dumps(request) + "\n" for request in APP_SERVER_REQUESTS))
-        codex.stdin.flush()
-        answers = (json.loads(line) for line in codex.stdout)
-        result: dict[str, Any] = next(answer["result"] for answer in answers if answer.get("id") == 2)
-        codex.stdin.close()
-        return result
-
-
-@contextlib.contextmanager
-def ended_after(process: subprocess.Popen[str], limit_s: float) -> Iterator[None]:
-    timer = threading.Timer(limit_s, process.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def keep(agent: str, endpoint: Endpoint, what: str) -> None:

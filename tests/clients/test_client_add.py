@@ -1,64 +1,15 @@
 """`bgjob client add` with the real clients, installed by npm: each then knows bgjob by its own account."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from bgjob.cli.client_table import CLIENTS
+from bgjob.clients.table import CLIENTS
 from tests.clients import packages
-from tests.clients.programs import run_to_its_end
+from tests.clients.client_user import BGJOB, SHOWS, User
 from tests.support.requires import linux_only
 
 pytestmark = [linux_only, packages.installing_takes_long]
-
-BGJOB = str(Path(sys.executable).with_name("bgjob"))
-RUN_S = 120
-SHOWS = {
-    "claude": ["mcp", "get", "bgjob"],
-    "codex": ["mcp", "get", "bgjob"],
-    "gemini": ["mcp", "list"],
-    "opencode": ["mcp", "list"],
-}
-QUIET = {
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "OPENCODE_DISABLE_AUTOUPDATE": "1",
-    "OPENCODE_DISABLE_MODELS_FETCH": "1",
-    "HTTPS_PROXY": "http://127.0.0.1:9",
-    "HTTP_PROXY": "http://127.0.0.1:9",
-}
-
-
-@pytest.fixture(scope="module")
-def without_network() -> list[str]:
-    """A client has nothing to look for outside of this machine; where we may, we see to it."""
-    unshare = ["unshare", "--net"]
-    done = subprocess.run([*unshare, "true"], capture_output=True, check=False)
-    return unshare if done.returncode == 0 else []
-
-
-class User:
-    def __init__(self, home: Path, prefix: list[str]) -> None:
-        self.home, self._prefix = home, prefix
-        self._environment = {
-            **QUIET,
-            "HOME": str(home),
-            "PATH": f"{packages.MODULES / '.bin'}:{packages.node().parent}:{os.environ['PATH']}",
-            "BGJOB_HOME": str(home / "jobs"),
-        }
-
-    def __call__(self, *command: str) -> str:
-        done = run_to_its_end([*self._prefix, *command], self.home, RUN_S, self._environment)
-        return f"{done.stdout}\nexit code {done.returncode}"
-
-
-@pytest.fixture
-def user(tmp_path: Path, npm_packages: None, without_network: list[str]) -> User:
-    home = tmp_path / "user"
-    home.mkdir()
-    return User(home, without_network)
 
 
 @pytest.mark.parametrize("client", SHOWS)

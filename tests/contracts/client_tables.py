@@ -51,6 +51,18 @@ def version(client: str) -> str:
     return str(dependencies[NPM_PACKAGES[client]])
 
 
+def told() -> str:
+    return table(
+        ("client", "version", "way", "when a job ends", "what its model was seen to get"), told_rows()
+    )
+
+
+def told_rows() -> Iterator[tuple[str, ...]]:
+    for key, what in sorted(SEEN["told"].items(), key=lambda item: item[0].lower()):
+        client, way, situation = key.split("/")
+        yield client, version(client), way, situation, what["seen"]
+
+
 def suites() -> str:
     head = ("suite", "revision", "scenarios complete", "not applicable", "checks left out")
     return table(head, map(suite_row, SEEN["conformance"]))

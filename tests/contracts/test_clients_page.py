@@ -16,6 +16,7 @@ PAGE = golden.ROOT / "docs" / "clients.md"
     ("section", "current"),
     [
         ("clients", client_tables.clients),
+        ("told", client_tables.told),
         ("suites", client_tables.suites),
         ("not-applicable", client_tables.not_applicable),
     ],

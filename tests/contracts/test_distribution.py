@@ -18,7 +18,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from bgjob import __version__
-from bgjob.cli.client_table import CLIENTS, Server
+from bgjob.clients.command import Server
+from bgjob.clients.table import CLIENTS
 from bgjob.core.config import SETTINGS, settings_from
 from tests.contracts.golden import ROOT
 

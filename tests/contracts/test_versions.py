@@ -20,7 +20,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 import bgjob
-from bgjob.api import News, open_jobs
+from bgjob.api import open_jobs
 from bgjob.core.job import Ended
 from bgjob.home import event_log
 from bgjob.system import processes
@@ -266,12 +266,12 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
     ended_at = jobs.status(job_id).job.state.ended_at  # type: ignore[union-attr]
     wait_until(lambda: not jobs.has_shim(job_id))
     event_log.append(jobs.events_directory, "started", ANOTHER)  # the log has begun after its end
-    news = News(jobs.events_directory)
+    assert jobs.news("a session") is None
     (told,) = jobs.events(job_ids=[job_id], kinds=["ended"]).events
     assert (told.kind, told.name, told.details["exit_code"]) == ("ended", "unseen", 5)
     assert told.at == pytest.approx(ended_at, abs=0.001)
     assert present.cli(home, "events", job_id).count("ended") == 1
-    assert news.line((), ()) is None
+    assert jobs.news("a session") is None
 
 
 def test_slots_are_exact_across_versions(order: tuple[Version, Version], home: Path) -> None:

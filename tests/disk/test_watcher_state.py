@@ -1,12 +1,13 @@
 """What the watcher finds on disk, whoever wrote it: it neither falls over it nor stays because of it."""
 
+import errno
 import json
 import os
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -159,3 +160,18 @@ def test_a_command_that_cannot_be_started_holds_up_no_other(
     hand_over(store)
     assert out.read_text().split() == ["started"]
     assert b"could not be started" in Path(store.home, FAILURE).read_bytes()
+
+
+def test_an_event_that_cannot_be_looked_at_now_is_handed_over_later(
+    store: Store, hooked: str, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_job_id: str) -> NoReturn:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    runner = HookRunner(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "load", fails)
+        with pytest.raises(OSError, match="too many open files"):
+            runner.advance()
+    wait_until(runner.advance)
+    assert out.read_text().split() == ["started", "ended"]

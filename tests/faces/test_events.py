@@ -16,9 +16,10 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob.api import JobEvent, Jobs, News
+from bgjob.api import JobEvent, Jobs
+from bgjob.api.news_gate import NewsGate
 from bgjob.cli.commands import _event_row
-from bgjob.home import event_log
+from bgjob.home import event_log, sessions
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
 from tests.support.telling import listens
@@ -29,6 +30,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
 OF_NOBODY = "00000000-0000-4000-8000-000000000000"
 MAX_QUIET_S = 500e-6  # to read 900 events takes several times as long
+SESSION = "a session"
+US = {"session": SESSION}
 Ended = Callable[[str], None]
 
 
@@ -87,26 +90,24 @@ class TestNews:
         assert "tests" in server.call("search_job_output", pattern="x")["news"]
 
     def test_a_job_that_ends_at_once_is_news_in_the_next_answer(self, jobs: Jobs, ended: Ended) -> None:
-        news = News(jobs.events_directory)
-        job = jobs.execute("exit 3")
+        assert jobs.news(SESSION) is None
+        job = jobs.execute("exit 3", name="tests", by=US)
         ended(job.id)
-        assert news.line((), ()) is None  # another call, answered before that of the start
-        news.add(job.id, "tests")
-        assert news.line((), [job.id]) is None
-        assert news.line((), ()) == f"tests ({job.id[:8]}) failed with exit code 3."
+        for _ in range(2):
+            assert jobs.news(SESSION, asked=[job.id]) is None  # not in the answer of its own start
+        assert jobs.news(SESSION) == f"tests ({job.id[:8]}) failed with exit code 3."
+        assert jobs.news(SESSION) is None
 
     @pytest.mark.parametrize("written", ["tests", "ID8"])
     def test_a_job_may_be_asked_for_by_its_name_or_the_beginning_of_its_id(
         self, jobs: Jobs, ended: Ended, written: str
     ) -> None:
-        news = News(jobs.events_directory)
-        job = jobs.execute("exit 3", name="tests")
+        job = jobs.execute("exit 3", name="tests", by=US)
         ended(job.id)
-        news.add(job.id, "tests")
         word = written.replace("ID8", job.id[:8])
-        assert news.line((), [word]) is None
-        assert news.line([word], ()) is None
-        assert news.line((), ()) is None
+        assert jobs.news(SESSION, asked=[word]) is None
+        assert jobs.news(SESSION, told=[word]) is None
+        assert jobs.news(SESSION) is None
 
     def test_the_end_of_a_job_that_the_call_restarted_is_no_news(
         self, start_server: StartServer, jobs: Jobs
@@ -194,16 +195,16 @@ class TestNews:
     def test_it_goes_on_where_the_log_does(
         self, jobs: Jobs, ended: Ended, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        news = News(jobs.events_directory)
+        assert jobs.news(SESSION) is None
         monkeypatch.setattr(event_log, "SEGMENT_BYTES", 2000)
         for number in range(100):
             event_log.append(jobs.events_directory, "limit_near", OF_NOBODY, number=number)
-        job = jobs.execute("exit 3")
-        news.add(job.id, "tests")
+        assert jobs.news(SESSION) is None
+        job = jobs.execute("exit 3", name="tests", by=US)
         ended(job.id)
         assert event_log.newest(jobs.events_directory) > 1
-        assert news.line((), ()) == f"tests ({job.id[:8]}) failed with exit code 3."
-        assert news.line((), ()) is None
+        assert jobs.news(SESSION) == f"tests ({job.id[:8]}) failed with exit code 3."
+        assert jobs.news(SESSION) is None
 
     def test_it_can_be_turned_off(self, start_server: StartServer, jobs: Jobs) -> None:
         server = start_server(MCP_BG_NEWS="off")
@@ -212,16 +213,16 @@ class TestNews:
 
     def test_it_costs_next_to_nothing_when_there_is_none(self, jobs: Jobs, ended: Ended) -> None:
         """Though other clients have many jobs that ended, and this one has many that run."""
-        news = jobs.news()
-        assert isinstance(news, News)
-        for number in range(900):
+        for _ in range(900):
             event_log.append(jobs.events_directory, "ended", str(uuid4()), cause="killed")
-            news.add(str(uuid4()), f"job {number}")
-        ended(job_id := jobs.execute("true").id)
+            sessions.expect(jobs.home, SESSION, str(uuid4()))
+        job_id = jobs.execute("true").id
+        ended(job_id)
+        assert jobs.news(SESSION) is None
         costs = []
         for _ in range(2000):
             began = time.perf_counter()
-            assert news.line((), [job_id]) is None
+            assert jobs.news(SESSION, asked=[job_id]) is None
             costs.append(time.perf_counter() - began)
         assert statistics.median(costs) < MAX_QUIET_S
 
@@ -263,10 +264,10 @@ class Client:
     """The tools of a server, with its news."""
 
     def __init__(self, jobs: Jobs) -> None:
-        self._jobs, self._news = jobs, jobs.news()
+        self._jobs, self._session = jobs, str(uuid4())
 
     def call(self, tool: str, **arguments: Any) -> Result:
-        return call_tool(self._jobs, tool, arguments, self._news)
+        return call_tool(self._jobs, tool, arguments, self._session)
 
     def succeed(self, tool: str, **arguments: Any) -> dict[str, Any]:
         result = self.call(tool, **arguments)
@@ -326,7 +327,7 @@ class TestSpoilt:
         def fail(*_: object) -> None:
             raise RuntimeError("a bug")
 
-        monkeypatch.setattr(News, "line", fail)
+        monkeypatch.setattr(NewsGate, "is_open", fail)
         Client(jobs).use_all()
         assert "Internal error in the line of news" in capsys.readouterr().err
 

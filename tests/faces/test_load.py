@@ -54,6 +54,14 @@ def test_this_checkout_alone_is_measured_without_goals_of_ratios() -> None:
     assert "- uncompiled: not measured" in done.stdout
 
 
+def test_what_telling_costs_is_measured() -> None:
+    """Whether in time is another question: this machine may be busy."""
+    done = load("hook", "task", "--quick")
+    assert "failed" not in done.stdout, done.stdout
+    table = rows(done.stdout)
+    assert "—" not in table["bgjob hook, an end is told, wall"] + table["tasks/get of a wait"]
+
+
 def test_goals_that_are_not_reached_are_named() -> None:
     missed = Row("cold start, CPU", "ms", [5.0], [10.0], "reference", ratio_at_most(0.12))
     reached = Row("tail", "ms", [1.0], [10.0], "reference", ratio_at_most(0.3))

@@ -11,6 +11,7 @@ from bgjob.mcp.answers import Answer
 from bgjob.mcp.registry import Kind, Registry
 from bgjob.mcp.schema import derived
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError, encoded
+from bgjob.protocol.tasks import Task
 from tests.support.tools import Result, new_caller, text_of
 
 READS = Kind("read", {"readOnlyHint": True})
@@ -90,7 +91,9 @@ SCHEMAS.update(derived(TOOLS))
 
 
 def call(tool: str, **arguments: Any) -> Result:
-    return TOOLS.call(Shop(), TOOLS.find(tool), arguments, new_caller())
+    result = TOOLS.call(Shop(), TOOLS.find(tool), arguments, new_caller())
+    assert not isinstance(result, Task)
+    return result
 
 
 def complaint(tool: str, **arguments: Any) -> str:

@@ -21,6 +21,7 @@ from tests.support.server import Server, StartServer, ToolError
 Ended = Callable[[str], JobStatus]
 
 BAD_VALUES = {
+    "MCP_BG_TASK_AFTER": "soon",
     "MCP_BG_MAX_JOBS": "lots",
     "MCP_BG_MAX_OUTPUT_SIZE": "10 parsecs",
     "MCP_BG_JOB_TIMEOUT": "-1",

@@ -6,9 +6,15 @@ from collections.abc import Callable
 PATIENCE_S = 30.0
 
 
-def wait_until(is_so: Callable[[], bool], what: str = "it comes true", then: Callable[[], str] = str) -> None:
+def wait_until(
+    is_so: Callable[[], bool],
+    what: str = "it comes true",
+    then: Callable[[], str] = str,
+    within_s: float = PATIENCE_S,
+    every_s: float = 0.002,
+) -> None:
     """For what the kernel tells nobody: look, often, with a generous limit. `then` says more when it is over."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + within_s
     while not is_so():
-        assert time.monotonic() < deadline, f"not in {PATIENCE_S:.0f} s: {what}. {then()}"
-        time.sleep(0.002)
+        assert time.monotonic() < deadline, f"not in {within_s:.0f} s: {what}. {then()}"
+        time.sleep(every_s)

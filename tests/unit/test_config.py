@@ -143,6 +143,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         keep_days=7.0,
         keep_jobs=1000,
         max_wait_s=45.0,
+        task_after_s=20.0,
         limits={},
         groups={},
         max_store_bytes=None,

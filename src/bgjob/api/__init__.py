@@ -20,6 +20,8 @@ The faces import this folder; it imports everything below but the shim.
     read        what a job printed, and how it stands
     search      lines that match, in one job or all
     wait        wait until conditions come true
+    kept_waits  waits that go on when their call has been answered
+    missed      what came true while nobody waited
     conditions  what a wait is for, and whether it has come true
     interact    type into a job
     kill        end a job
@@ -27,7 +29,10 @@ The faces import this folder; it imports everything below but the shim.
     queue       places in the queue: tell, move, cancel
     changes     what has changed since the last look, of jobs of any server
     events      what happened to jobs since a cursor
-    news        the line about jobs that ended since a client last looked
+    session     the session of a caller, which is told once of each end
+    news        the line about jobs that ended since a session was last told
+    news_gate   whether a job has ended since the last look for news
+    notify      the rules by which a person is told of jobs: for the command line
     results     what the verbs answer
 """
 
@@ -39,12 +44,12 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
-from bgjob.api.events import job_events, news
+from bgjob.api.events import job_events
 from bgjob.api.execute import IfRunning, execute_command
 from bgjob.api.find import find_job, find_typed, id_of, job_words
 from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.kill import kill_job
-from bgjob.api.news import News
+from bgjob.api.news import news
 from bgjob.api.output import FEW_TOKENS, Shown, View, follow_output, job_output, tail_output
 from bgjob.api.processes import processes_of
 from bgjob.api.queue import prioritize
@@ -68,14 +73,16 @@ from bgjob.api.results import (
     Waited,
 )
 from bgjob.api.search import search_output
+from bgjob.api.session import note_client
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import absolute
 from bgjob.api.start import start_job
 from bgjob.api.status import job_status, list_jobs, newest_jobs, totals
-from bgjob.api.wait import Cancellation, Mode, wait_for_conditions, wait_for_jobs
+from bgjob.api.wait import Cancellation, Mode, cursors_of, wait_for_conditions, wait_for_jobs
 from bgjob.core import options
 from bgjob.core.config import Settings, settings_from, unknown_settings
 from bgjob.core.errors import BadSetting, InvalidArgument
+from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner
 from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
@@ -101,7 +108,6 @@ __all__ = [
     "KillWord",
     "Match",
     "Mode",
-    "News",
     "Output",
     "Page",
     "Picture",
@@ -164,8 +170,10 @@ class Jobs:
     search = _Verb(search_output)
     wait = _Verb(wait_for_conditions)
     wait_for = _Verb(wait_for_jobs)
+    cursors = _Verb(cursors_of)
     events = _Verb(job_events)
     news = _Verb(news)
+    note_client = _Verb(note_client)
     interact = _JobVerb(interact_with_job)
     prioritize = _JobVerb(prioritize)
     kill = _Verb(kill_job)
@@ -223,10 +231,3 @@ def _check_limits(limits: Mapping[str, str]) -> None:
     except InvalidArgument as problem:
         text = ",".join(f"{name}={value}" for name, value in limits.items())
         raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None
-
-
-def home_from(environ: Mapping[str, str]) -> str:
-    if home := environ.get("BGJOB_HOME"):
-        return home
-    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "bgjob")

@@ -1,13 +1,16 @@
 """What every verb is given: the store, the settings, and how jobs are started."""
 
+from __future__ import annotations
+
 import contextlib
 import math
 import os
 import threading
 import time
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Self
 
+from bgjob.api.news_gate import NewsGate
 from bgjob.core.config import Settings, environment_for_jobs
 from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
@@ -16,8 +19,12 @@ from bgjob.store import retention
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
 
+if TYPE_CHECKING:
+    from bgjob.api.wait import Wait
+
 BURST_S = 0.03
 MOST_PROMPTS_TOLD = 1000
+MOST_LIVE_WAITS = 100
 
 
 class Burst:
@@ -50,7 +57,34 @@ class PromptsTold:
                 del self._log_ends[next(iter(self._log_ends))]
 
     def has(self, job_id: str, log_end: int) -> bool:
-        return self._log_ends.get(job_id) == log_end
+        return self.log_end(job_id) == log_end
+
+    def log_end(self, job_id: str) -> int | None:
+        return self._log_ends.get(job_id)
+
+
+class LiveWaits:
+    """Waits that are kept on disk and were looked at here: a second look does not search all output again."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waits: dict[str, tuple[threading.Lock, Wait]] = {}
+
+    @contextlib.contextmanager
+    def use(self, wait_id: str, make: Callable[[], Wait]) -> Iterator[Wait]:
+        """One caller at a time has it."""
+        with self._mutex:
+            if wait_id not in self._waits:
+                self._waits[wait_id] = threading.Lock(), make()
+            lock, wait = self._waits[wait_id]
+            while len(self._waits) > MOST_LIVE_WAITS:
+                del self._waits[next(iter(self._waits))]
+        with lock:
+            yield wait
+
+    def forget(self, wait_id: str) -> None:
+        with self._mutex:
+            self._waits.pop(wait_id, None)
 
 
 class Context(Frozen):
@@ -64,12 +98,15 @@ class Context(Frozen):
     starts: Starts
     burst: Burst
     prompts_told: PromptsTold
+    news_gate: NewsGate
+    live_waits: LiveWaits
 
     @classmethod
     def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
         environment = environment_for_jobs(environ, settings)
         reconciler, umask = Reconciler(store), _own_umask()
-        return cls(store, settings, environment, spawner, umask, reconciler, Starts(), Burst(), PromptsTold())
+        own = Starts(), Burst(), PromptsTold(), NewsGate(store.events), LiveWaits()
+        return cls(store, settings, environment, spawner, umask, reconciler, *own)
 
 
 def _own_umask() -> int:

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.find import ids_of
-from bgjob.api.news import News
+from bgjob.api.news import place_before_untold
 from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import EventPage, JobEvent
+from bgjob.api.session import answering, note_told
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
 from bgjob.core.job import beginning
-from bgjob.home import event_log, watch_registry
+from bgjob.home import event_log, sessions, watch_registry
 from bgjob.home.event_log import Cursor
 from bgjob.output.text import plain_line
 from bgjob.store import event_reader
@@ -55,47 +56,83 @@ def job_events(
     max_tokens: int | None = None,
     newest: int | None = None,
     condensed: bool = False,
+    session: str | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
 ) -> EventPage:
     """Events after a cursor, oldest first, as many as fit; if there are none, it waits for the next.
 
-    Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on. Condensed,
-    unless the caller chooses kinds: without what led to an end that is told too.
+    Without a cursor: the newest ones, at most `newest`; with a timeout, what happens from now on, and before
+    that the ends that the session has not been told. Condensed, unless the caller chooses kinds: without what
+    led to an end that is told too.
     """
     context.starts.finish_all()
-    settings, place, kinds = context.settings, _begin(context, since, timeout_s), kinds or None
+    settings, kinds = context.settings, kinds or None
+    place = _begin(context, since, timeout_s, session)
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
     room = Room(budget, newest, condensed and kinds is None)
-    began, is_cut = time.monotonic(), timeout_s > settings.max_wait_s
-    timeout_s = min(timeout_s, settings.max_wait_s)
-    with _readable(context), contextlib.closing(Inotify()) as inotify:
-        if timeout_s > 0:  # to watch a directory costs more than to read it
-            inotify.watch(context.store.events)  # first: what happens while we read wakes us
-        caught_up_at, told_s = -CATCH_UP_EVERY_S, 0.0
-        while True:
-            if time.monotonic() >= caught_up_at + CATCH_UP_EVERY_S:
-                _catch_up(context, job_ids or ())
-                caught_up_at = time.monotonic()
-            found = _found(context, place, wanted, room)
-            passed_s = time.monotonic() - began
-            if found.events:
-                return found
-            if passed_s >= timeout_s:
-                return replace(found, cut_to_s=timeout_s if is_cut else None)
-            if tell and passed_s >= told_s + TELL_EVERY_S:
-                told_s = passed_s
-                tell(passed_s, "nothing has happened yet")
-            place = Cursor.parse(found.cursor)
-            if inotify.wait(timeout_s - passed_s, [cancellation.signal.fileno()] if cancellation else []):
-                return found
+    most_s = settings.max_wait_s
+    wait = EventWait(min(timeout_s, most_s), cancellation, tell, job_ids or ())
+    with _readable(context), _answering_ends(context, session, wanted if timeout_s > 0 else None):
+        found = wait.run(context, lambda place: _found(context, place, wanted, room), place)
+        if not (cancellation and cancellation.is_abandoned):
+            note_told(context, session, [each.job_id for each in found.events if each.kind == "ended"])
+    return replace(found, cut_to_s=most_s if wait.was_up and timeout_s > most_s else None)
 
 
-def news(context: Context) -> News | None:
-    """Of the ends of jobs that one client starts from now on; None: the setting turns it off."""
-    return News(context.store.events) if context.settings.news else None
+class EventWait:
+    """Waits until there are events to tell."""
+
+    def __init__(
+        self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None, first: Sequence[str]
+    ) -> None:
+        """`first`: the jobs whose missing ends are looked for first."""
+        self._timeout_s, self._tell, self._first = timeout_s, tell, first
+        self._cancelled_by = [cancellation.signal.fileno()] if cancellation else []
+        self._began, self._told_s, self._caught_up_s = time.monotonic(), 0.0, -CATCH_UP_EVERY_S
+        self.was_up = False
+
+    def run(
+        self, context: Context, read: Callable[[Cursor | None], EventPage], place: Cursor | None
+    ) -> EventPage:
+        """OSError: the events cannot be read."""
+        with contextlib.closing(Inotify()) as inotify:
+            if self._timeout_s > 0:  # to watch a directory costs more than to read it
+                inotify.watch(context.store.events)  # first: what happens while we read wakes us
+            while True:
+                self._catch_up(context)
+                found, passed_s = read(place), self._passed_s()
+                self.was_up = not found.events and passed_s >= self._timeout_s
+                if found.events or self.was_up:
+                    return found
+                self._tell_progress(passed_s)
+                place = Cursor.parse(found.cursor)
+                if inotify.wait(self._timeout_s - passed_s, self._cancelled_by):
+                    return found
+
+    def _passed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def _catch_up(self, context: Context) -> None:
+        if self._passed_s() >= self._caught_up_s + CATCH_UP_EVERY_S:
+            _catch_up(context, self._first)
+            self._caught_up_s = self._passed_s()
+
+    def _tell_progress(self, passed_s: float) -> None:
+        if self._tell and passed_s >= self._told_s + TELL_EVERY_S:
+            self._told_s = passed_s
+            self._tell(passed_s, "nothing has happened yet")
+
+
+def _answering_ends(
+    context: Context, session: str | None, wanted: Wanted | None
+) -> contextlib.AbstractContextManager[None]:
+    """The ends that this answer is to tell, of the jobs that the session expects now."""
+    expected = sessions.expected(context.store.home, session) if session and wanted else []
+    ours = [job_id for job_id in expected if wanted and wanted("ended", job_id)]
+    return answering(context, session, ours)
 
 
 def _catch_up(context: Context, job_ids: Sequence[str]) -> None:
@@ -217,12 +254,13 @@ def _called(context: Context, job_id: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _begin(context: Context, since: str | None, timeout_s: float) -> Cursor | None:
+def _begin(context: Context, since: str | None, timeout_s: float, session: str | None) -> Cursor | None:
     """Where to read on; None: a caller without a cursor, who does not wait, wants the newest."""
     if since is not None or timeout_s <= 0:
         return _parsed(since)
     with _readable(context):
-        return event_log.end(context.store.events)
+        end = event_log.end(context.store.events)  # first: what happens from now on is behind it
+        return (place_before_untold(context, session) if session else None) or end
 
 
 def _parsed(since: str | None) -> Cursor | None:

@@ -1,5 +1,6 @@
 """Running a command: start it or find it running, and perhaps wait for it, in one call."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, Unpack, assert_never
 
@@ -10,12 +11,13 @@ from bgjob.api.output import Shown
 from bgjob.api.processes import is_alive, left_running
 from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
+from bgjob.api.session import expect
 from bgjob.api.spec import Asked, queued_in_turn
 from bgjob.api.start import Prepared, prepared, start_prepared, started
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
 from bgjob.core.frozen import replace
-from bgjob.core.job import Job, Lost, Queued, StdinWord
+from bgjob.core.job import Job, Lost, Queued, Running, StdinWord
 
 IfRunning = Literal["new", "reuse", "refuse", "restart"]
 
@@ -27,12 +29,16 @@ def execute_command(
     if_running: IfRunning = "new",
     wait_s: float = 0.0,
     until: Until | None = None,
+    most_s: float | None = None,
     shown: Shown | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
     **asked: Unpack[Asked],
 ) -> Executed:
-    """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long."""
+    """`until`: wait for that and not for the end, as long as a call may if `wait_s` does not say how long.
+
+    `most_s`: how long this call may wait; None: as the setting says. Then it is told that it waited so long.
+    """
     conditions = _conditions(until or {})  # first: an error must not leave a job behind
     has_until = conditions.are_given or conditions.stop_pattern is not None
     asked["stdin"] = asked.get("stdin") or _default_stdin(asked, wait_s, has_until=has_until)
@@ -40,7 +46,11 @@ def execute_command(
         raise InvalidArgument("='null' never waits for input. Start it with stdin='open'.", argument="stdin")
     wanted = prepared(context, command, **asked)  # as well: an error must not end the job that runs
     job, reused = _ensure(context, wanted, if_running)
-    timeout_s = wait_s or (context.settings.max_wait_s if has_until else 0.0)
+    session = wanted.spec.by.get("session")
+    if reused and isinstance(job.state, Running):
+        expect(context, session, job.id)
+    longest_s = context.settings.max_wait_s if most_s is None else math.inf
+    timeout_s = wait_s or (longest_s if has_until else 0.0)
     if timeout_s > 0:
         job = started(context, job)
     if reused and isinstance(job.state, Queued) and wanted.priority is not None:
@@ -61,7 +71,9 @@ def execute_command(
         [job.id],
         conditions,
         timeout_s=timeout_s,
+        most_s=most_s,
         shown=shown,
+        session=session,
         cancellation=cancellation,
         tell=tell,
     )
@@ -114,7 +126,9 @@ def _instead_of(context: Context, running: Sequence[Job], wanted: Prepared) -> P
     if own:
         raise InvalidArgument(f" has the job that is to be restarted, {own}: leave it out.", argument="after")
     for job in running:
-        kill_job(context, job.id)
+        # Its end is what the caller asks for, unless it had ended before and left processes.
+        is_told = isinstance(job.state, Running)
+        kill_job(context, job.id, session=wanted.spec.by.get("session") if is_told else None)
     if wanted.spec.queue or not isinstance(running[0].state, Queued):
         return wanted
     queue = queued_in_turn(context, wanted.spec.group)

@@ -20,9 +20,15 @@ def id_of(context: Context, word: str, *, to_end: bool = False) -> str:
 
     The start of a job that we have just started is over by then: it runs, or has failed.
     """
-    job_id = word if JOB_ID.fullmatch(word) else find_job(context, word, to_end=to_end).id
+    job_id = word if JOB_ID.fullmatch(word) else find_job(context, _without_wait(word), to_end=to_end).id
     context.starts.finish(job_id)
     return job_id
+
+
+def _without_wait(word: str) -> str:
+    """The id of a wait for a job begins with that of the job, and may be all that a model was shown."""
+    job_id, _, number = word.partition(".")
+    return job_id if JOB_ID.fullmatch(job_id) and number.isdecimal() else word
 
 
 def ids_of(context: Context, words: Sequence[str]) -> list[str]:

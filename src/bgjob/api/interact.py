@@ -11,6 +11,7 @@ from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
 from bgjob.api.prompt import prompt_told, sits_at_prompt
 from bgjob.api.results import Interaction
+from bgjob.api.session import answering, note_told_if_over
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
@@ -68,11 +69,26 @@ def interact_with_job(
     resize: tuple[int | None, int | None] | None = None,
     wait_s: float = DEFAULT_WAIT_S,
     shown: Shown | None = None,
+    session: str | None = None,
 ) -> Interaction:
     """Type into a job; what it printed from then on, once it has worked off the input or the wait is over.
 
-    `resize`: rows and columns; one that is None stays as it is.
+    `resize`: rows and columns; one that is None stays as it is. `session`: told of the end by this answer.
     """
+    with answering(context, session, [job_id]):
+        done = _interact(context, job_id, typed, resize, wait_s, shown)
+        note_told_if_over(context, session, done.job)
+    return done
+
+
+def _interact(
+    context: Context,
+    job_id: str,
+    typed: Typed,
+    resize: tuple[int | None, int | None] | None,
+    wait_s: float,
+    shown: Shown | None,
+) -> Interaction:
     if typed.text is None and not (typed.keys or typed.close_stdin or resize):
         raise InvalidArgument(
             "Nothing to type. Give input ('' presses Enter), keys, close_stdin, rows or cols."

@@ -10,6 +10,7 @@ from bgjob.api.find import id_of, some
 from bgjob.api.processes import first_process, leaves_processes, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
+from bgjob.api.session import answering, note_told
 from bgjob.api.signal import signal_job, signal_number
 from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
 from bgjob.core.job import Job, Killed, Lost, Running
@@ -25,12 +26,18 @@ KILL_PATIENCE_S = 15.0
 
 
 def kill_job(
-    context: Context, job: str, *, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False
+    context: Context,
+    job: str,
+    *,
+    grace_s: float = 5.0,
+    signal: str = "TERM",
+    only_signal: bool = False,
+    session: str | None = None,
 ) -> Kill:
     """End a job with all its processes, also those that it left running when it ended. With `only_signal`
     each of its processes gets the signal once, and the job is not ended: no SIGKILL follows.
 
-    `job`: its id, how the id begins, or its name.
+    `job`: its id, how the id begins, or its name. `session`: the answer tells it of the end.
     """
     number = signal_number(signal)
     if not 0 <= grace_s < float("inf"):
@@ -41,10 +48,13 @@ def kill_job(
         return Kill("not_found", 0, None, hint=_running_names(context))
     if only_signal:
         return signal_job(context, job_id, number)
-    try:
-        return _kill(context, job_id, number, grace_s)
-    except JobNotFound:
-        return _kill_removed(context, job_id, grace_s)
+    with answering(context, session, [job_id]):
+        try:
+            done = _kill(context, job_id, number, grace_s)
+        except JobNotFound:
+            done = _kill_removed(context, job_id, grace_s)
+        note_told(context, session, [job_id])
+    return done
 
 
 def _running_names(context: Context) -> str | None:

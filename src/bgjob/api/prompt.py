@@ -15,8 +15,8 @@ from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Running
 from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
 from bgjob.link.control import NoShim, ShimConnection
+from bgjob.output.log_end import last_bytes, prompt_in
 from bgjob.output.log_reader import LogReader
-from bgjob.output.text import unfinished_line
 from bgjob.system import prompt
 from bgjob.system.nested_tty import innermost_wait
 from bgjob.system.stdin_wait import Wait, input_of
@@ -89,7 +89,7 @@ def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is
     """The same rule without the shim, which does not answer or is of an older version."""
 
     def sits(log: LogReader) -> bool:
-        ends = [last_words(log, stream, PROMPT_BYTES) for stream in (STDOUT, STDERR)]
+        ends = [last_bytes(log, stream, PROMPT_BYTES) for stream in (STDOUT, STDERR)]
         is_settled = not is_quiet or idle_s(job, log.written_at) >= prompt.quiet_s(wait)
         return is_settled and prompt.sits_at_prompt(wait, pids, ends, None)
 
@@ -102,16 +102,4 @@ def _sits_by_log(context: Context, job: Job, pids: Sequence[int], wait: Wait, is
 def prompt_told(context: Context, snapshot: Snapshot, waits: bool | None) -> str | None:
     """For an answer that says whether the job `waits`: what it asks, unless that is a row of its screen."""
     context.prompts_told.note(snapshot.job.id, snapshot.read(lambda log: log.end), waits=waits)
-    return snapshot.read(_prompt_in) if waits and not has_full_screen(context, snapshot) else None
-
-
-def _prompt_in(log: LogReader) -> str | None:
-    """The unfinished last line, of either stream."""
-    lines = (unfinished_line(last_words(log, stream, PROMPT_BYTES)) for stream in (STDOUT, STDERR))
-    return next(filter(None, lines), None)
-
-
-def last_words(log: LogReader, stream: int, most: int) -> bytes:
-    for piece in log.backward(stream, 0, log.end):
-        return piece.data[-most:]
-    return b""
+    return snapshot.read(prompt_in) if waits and not has_full_screen(context, snapshot) else None

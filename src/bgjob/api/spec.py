@@ -11,9 +11,11 @@ from bgjob.api.find import find_job
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, InvalidCommand, WorkingDirectoryGone
 from bgjob.core.job import Spec, StdinWord
+from bgjob.core.notify import Notify
 from bgjob.core.patterns import compile_pattern
 from bgjob.home import jobdir, queue_dir
 from bgjob.output.cleaner import first_hidden
+from bgjob.store.notify_rules import notify_rules
 from bgjob.terminal.size import MOST_COLS, MOST_ROWS
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -41,8 +43,10 @@ class Asked(TypedDict, total=False):
     queue: bool
     after: Sequence[str] | None
     watch: Sequence[str] | None
+    by: Mapping[str, str]
+    """Who asks: see Spec."""
     options: Mapping[str, object] | None
-    """Limits, restarts and the place in the queue, by the names of bgjob.core.options."""
+    """Limits, restarts, the place in the queue and who is told, by the names of bgjob.core.options."""
 
 
 def priority_of(asked: Asked) -> int | None:
@@ -61,7 +65,7 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     _check_timeout(timeout_s)
     check_size(rows, cols)
     return Spec(
-        id=_new_id(),
+        id=new_id(),
         command=command,
         shell=_shell(asked.get("shell")),
         cwd=working_directory(settings.working_dir, asked.get("cwd")),
@@ -81,8 +85,10 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
         queue=_queue(context, given, asked.get("queue", False), asked.get("after") or ()),
         group=_checked_group(settings.groups, given.get("group")),
         on_event=settings.on_event,
+        notify=_checked_notify(context.store.home, given.get("notify")),
         keep_days=settings.keep_days,
         keep_jobs=settings.keep_jobs,
+        by=asked.get("by") or {},
     )
 
 
@@ -115,6 +121,19 @@ def _checked_group(groups: Mapping[str, int], group: str | None) -> str | None:
         known = f"Accepted: {', '.join(groups)}." if groups else "There are none."
         raise InvalidArgument(f"={group!r} is not in MCP_BG_GROUPS. {known}", argument="group")
     return group
+
+
+def _checked_notify(home: str, notify: Notify | None) -> Notify | None:
+    known = {rule.way for rule in notify_rules(home)} if notify else set()
+    for way in notify or ():
+        if way not in known:
+            where = {"webhook": " URL"}.get(way, "")
+            raise InvalidArgument(
+                f" names {way}, for which there is no rule here.",
+                f"The user adds one by: bgjob notify add {way}{where}",
+                argument="notify",
+            )
+    return notify
 
 
 def check_length(command: str) -> None:
@@ -181,7 +200,7 @@ def _checked_watch(watch: Sequence[str] | None) -> list[str]:
     return list(watch or ())
 
 
-def _new_id() -> str:
+def new_id() -> str:
     import uuid  # with `platform`, 2 ms that a server's start does not need
 
     return str(uuid.uuid4())

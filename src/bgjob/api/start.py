@@ -20,9 +20,10 @@ from bgjob.core.config import Settings
 from bgjob.core.errors import CannotStart, InvalidCommand, JobLimitReached, JobNotFound, NotAllowed
 from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
 from bgjob.core.late_pattern import late_pattern
-from bgjob.home import event_log, jobdir, queue_dir, watch_registry
+from bgjob.home import event_log, jobdir, queue_dir, sessions, watch_registry
 from bgjob.link.spawn import Handover, packed
 from bgjob.store import quota
+from bgjob.store.notify_rules import applies_to
 from bgjob.store.records import run_from
 
 VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
@@ -79,7 +80,7 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         clean_up(context)
         if most_bytes is not None:
             quota.make_room(context.store, most_bytes)
-        with _registered(context, job.spec):
+        with _registered(context, job.spec), _expected(context, job.spec):
             return _launch_or_enqueue(context, job.spec, job.environment, job.priority or 0)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error
@@ -200,9 +201,9 @@ def _enqueue(context: Context, spec: Spec, environment: Mapping[str, str], prior
 
 @contextlib.contextmanager
 def _registered(context: Context, spec: Spec) -> Iterator[None]:
-    """The watcher looks after the job's watches and hooks, also when this process is gone."""
+    """The watcher looks after the job's watches, hooks and notices, also when this process is gone."""
     home = context.store.home
-    if not spec.watch and not spec.on_event:
+    if not (spec.watch or spec.on_event or applies_to(home, spec.notify)):
         yield
         return
     with contextlib.ExitStack() as undo:
@@ -211,6 +212,21 @@ def _registered(context: Context, spec: Spec) -> Iterator[None]:
         yield
         undo.pop_all()
     ensure_watcher(context)
+
+
+@contextlib.contextmanager
+def _expected(context: Context, spec: Spec) -> Iterator[None]:
+    """The session that starts the job is to be told of its end. First: it may end at once."""
+    session = spec.by.get("session")
+    if session is None:
+        yield
+        return
+    sessions.expect(context.store.home, session, spec.id)
+    try:
+        yield
+    except BaseException:
+        sessions.claim(context.store.home, session, spec.id)
+        raise
 
 
 def _hook_environment(environment: Mapping[str, str], command: str | None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.hints import ports_in_question, still_running
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
-from bgjob.api.prompt import SHIM_PATIENCE_S, last_words, prompt_told, sits_at_prompt
+from bgjob.api.prompt import SHIM_PATIENCE_S, prompt_told, sits_at_prompt
 from bgjob.api.queue import place_of, places_of
 from bgjob.api.results import JobStatus, Page, Totals
 from bgjob.api.snapshot import Snapshot
@@ -22,6 +22,7 @@ from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.log_end import last_bytes
 from bgjob.output.log_reader import LogReader
 from bgjob.output.merged import log_file, log_note
 from bgjob.store.index import is_place
@@ -142,7 +143,7 @@ def _port_hint(snapshot: Snapshot) -> str | None:
         return None
     try:
         words = snapshot.read(
-            lambda log: b"".join(last_words(log, stream, LAST_WORDS_BYTES) for stream in (STDERR, STDOUT))
+            lambda log: b"".join(last_bytes(log, stream, LAST_WORDS_BYTES) for stream in (STDERR, STDOUT))
         )
     except StoreUnusable:
         return None

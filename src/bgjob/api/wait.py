@@ -12,6 +12,7 @@ from bgjob.api.context import Context
 from bgjob.api.find import id_of, ids_of
 from bgjob.api.output import NO_SHIM_S, STREAMS, Shown, output_of
 from bgjob.api.results import Waited
+from bgjob.api.session import answering, expect, note_told_if_over
 from bgjob.api.status import status_of
 from bgjob.core.errors import InvalidArgument, StdinIsNull
 from bgjob.core.job import Running
@@ -32,6 +33,8 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._ours, self.signal = socket.socketpair()
+        self.is_abandoned = False
+        """True: nobody will read the answer."""
 
     def cancel(self) -> None:
         with contextlib.suppress(OSError):
@@ -78,7 +81,9 @@ def wait_for_jobs(
     mode: Mode = "any",
     since: str | Mapping[str, str] | None = None,
     timeout_s: float = DEFAULT_WAIT_S,
+    most_s: float | None = None,
     shown: Shown | None = None,
+    session: str | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
     **until: Unpack[Until],
@@ -90,16 +95,23 @@ def wait_for_jobs(
         job_ids,
         conditions_of(**until),
         mode=mode,
-        since=dict.fromkeys(job_ids, since) if isinstance(since, str) else _by_id(context, since or {}),
+        since=cursors_of(context, job_ids, since),
         timeout_s=timeout_s,
+        most_s=most_s,
         shown=shown,
+        session=session,
         cancellation=cancellation,
         tell=tell,
     )
 
 
-def _by_id(context: Context, cursors: Mapping[str, str]) -> dict[str, str]:
-    return {id_of(context, job): cursor for job, cursor in cursors.items()}
+def cursors_of(
+    context: Context, jobs: Sequence[str], since: str | Mapping[str, str] | None
+) -> dict[str, str]:
+    """By the id of each job, of those that have one."""
+    if isinstance(since, str):
+        return dict.fromkeys(ids_of(context, jobs), since)
+    return {id_of(context, job): cursor for job, cursor in (since or {}).items()}
 
 
 def wait_for_conditions(
@@ -110,21 +122,36 @@ def wait_for_conditions(
     mode: Mode = "any",
     since: Mapping[str, str] | None = None,
     timeout_s: float = DEFAULT_WAIT_S,
+    most_s: float | None = None,
     shown: Shown | None = None,
+    session: str | None = None,
     cancellation: Cancellation | None = None,
     tell: Tell | None = None,
 ) -> list[Waited]:
-    """Each job, with what came true for it in time, and what it printed since its cursor."""
-    if not 0 < len(job_ids) <= MOST_JOBS:
-        raise InvalidArgument(f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}.")
-    cursors, most_s = dict(since or {}), context.settings.max_wait_s
-    jobs = [Awaited(context, job_id, cursors.get(job_id), conditions) for job_id in dict.fromkeys(job_ids)]
-    _check_can_be_asked(jobs, conditions)
-    with Wait(jobs, conditions, mode) as wait:
+    """Each job, with what came true for it in time, and what it printed since its cursor.
+
+    `most_s`: how long this call may wait; None: as the setting says. `session`: it is told of the ends by this
+    answer, or later, if the time was up before.
+    """
+    most_s = context.settings.max_wait_s if most_s is None else most_s
+    with (
+        answering(context, session, job_ids),
+        Wait(context, job_ids, conditions, mode, since or {}) as wait,
+    ):
         was_up = wait.run(min(timeout_s, most_s), cancellation, tell)
-    cut_to_s = most_s if was_up and timeout_s > most_s else None
-    shown = shown and shown.shared_by(len(jobs))
-    return [_waited(context, each, cursors.get(each.job.id), shown, cut_to_s) for each in jobs]
+        waited = wait.result(shown, most_s if was_up and timeout_s > most_s else None)
+        if not (cancellation and cancellation.is_abandoned):
+            _note(context, session, waited, was_up=was_up)
+    return waited
+
+
+def _note(context: Context, session: str | None, waited: Sequence[Waited], *, was_up: bool) -> None:
+    """If the time was up, what goes on may be a task, which tells of all jobs when it ends."""
+    for job in (each.status.job for each in waited):
+        if not was_up:
+            note_told_if_over(context, session, job)
+        elif isinstance(job.state, Running):
+            expect(context, session, job.id)
 
 
 def _check_can_be_asked(jobs: Sequence[Awaited], conditions: Conditions) -> None:
@@ -133,25 +160,29 @@ def _check_can_be_asked(jobs: Sequence[Awaited], conditions: Conditions) -> None
             raise StdinIsNull(job.id)
 
 
-def _waited(
-    context: Context, awaited: Awaited, since: str | None, shown: Shown | None, cut_to_s: float | None
-) -> Waited:
-    status = status_of(context, awaited.snapshot)  # first: it may bring a prompt into the log
-    return Waited(status, awaited.came, output_of(context, awaited.snapshot, since, shown), cut_to_s)
-
-
 class Wait:
     """Waits for several jobs, until enough conditions have come true."""
 
-    def __init__(self, jobs: list[Awaited], conditions: Conditions, mode: Mode) -> None:
-        self._jobs, self._conditions, self._mode = jobs, conditions, mode
+    def __init__(
+        self,
+        context: Context,
+        job_ids: Sequence[str],
+        conditions: Conditions,
+        mode: Mode,
+        since: Mapping[str, str],
+    ) -> None:
+        if not 0 < len(job_ids) <= MOST_JOBS:
+            raise InvalidArgument(f"job_ids has {len(job_ids)} ids. Give 1 to {MOST_JOBS}.")
+        self._context, self._conditions, self._mode, self._since = context, conditions, mode, since
+        self.jobs = [Awaited(context, each, since.get(each), conditions) for each in dict.fromkeys(job_ids)]
+        _check_can_be_asked(self.jobs, conditions)
         self._told_s = 0.0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for job in self._jobs:
+        for job in self.jobs:
             job.hang_up()
 
     def run(self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None) -> bool:
@@ -160,22 +191,50 @@ class Wait:
         while True:
             checked = self._check()
             passed_s = time.monotonic() - began
-            was_up = passed_s >= timeout_s and not self._is_over()
-            if self._is_over() or was_up:
+            was_up = passed_s >= timeout_s and not self.is_over
+            if self.is_over or was_up:
                 break
             if tell and passed_s >= self._told_s + TELL_EVERY_S:
                 self._told_s = passed_s
-                tell(passed_s, self._progress())
+                tell(passed_s, self.progress())
             for job in self._pending():
                 job.arm()
             if self._sleep(min(timeout_s - passed_s, self._nap_s()), cancellation):
                 break
             for job in self._pending():
                 job.look_again()
-        for job in self._jobs:
+        for job in self.jobs:
             if job not in checked:
                 job.look_again()
         return was_up
+
+    def look(self) -> None:
+        """One round of it, without waiting. What was a prompt at the last look is looked at again."""
+        for job in self.jobs:
+            if job.came is None or job.came.is_unasked_prompt:
+                job.came = None
+                job.look_again()
+        self._check()
+
+    def result(self, shown: Shown | None, cut_to_s: float | None = None) -> list[Waited]:
+        shown = shown and shown.shared_by(len(self.jobs))
+        return [self._waited(each, shown, cut_to_s) for each in self.jobs]
+
+    def _waited(self, awaited: Awaited, shown: Shown | None, cut_to_s: float | None) -> Waited:
+        snapshot, since = awaited.snapshot, self._since.get(awaited.job.id)
+        status = status_of(self._context, snapshot)  # first: it may bring a prompt into the log
+        return Waited(status, awaited.came, output_of(self._context, snapshot, since, shown), cut_to_s)
+
+    @property
+    def asking(self) -> list[Awaited]:
+        """The jobs that sit at a prompt, though the wait is not for that."""
+        return [job for job in self.jobs if job.came and job.came.is_unasked_prompt]
+
+    @property
+    def has_only_prompts(self) -> bool:
+        """It would go on if they were answered."""
+        others = [job for job in self.jobs if job.came and not job.came.is_unasked_prompt]
+        return not others if self._mode == "any" else len(others) < len(self.jobs)
 
     def _check(self) -> list[Awaited]:
         pending = self._pending()
@@ -201,14 +260,15 @@ class Wait:
         return False
 
     def _pending(self) -> list[Awaited]:
-        return [job for job in self._jobs if job.came is None]
+        return [job for job in self.jobs if job.came is None]
 
-    def _is_over(self) -> bool:
+    @property
+    def is_over(self) -> bool:
         """A job at a prompt goes on only if its prompt is answered: also a wait for all jobs ends."""
         pending = len(self._pending())
         if self._mode == "any":
-            return pending < len(self._jobs)
-        return pending == 0 or any(job.came and job.came.is_unasked_prompt for job in self._jobs)
+            return pending < len(self.jobs)
+        return pending == 0 or bool(self.asking)
 
     def _nap_s(self) -> float:
         pending = self._pending()
@@ -223,7 +283,7 @@ class Wait:
         naps += [max(POLL_EVERY_S, job.silent_s() / 4) for job in pending]
         return min(naps)
 
-    def _progress(self) -> str:
+    def progress(self) -> str:
         """Which job is waited for, and its last line."""
         first, *others = self._pending()
         name = first.job.spec.name or first.job.id[:8]

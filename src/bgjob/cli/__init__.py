@@ -2,22 +2,28 @@
 
 It parses and renders, and decides nothing. No other folder imports it.
 
-    commands      what each command does
-    parser        what can be typed after `bgjob`
-    serve         bgjob serve: MCP over HTTP
-    token         bgjob token: who may use it
-    client        bgjob client: make bgjob known to MCP clients
-    client_table  the clients: their commands, their files
-    table         a list of jobs that fits the terminal
-    outcome       how a job ended: in a word, in a sentence, as an exit code
-    words         errors in the words of the command line
-    streams       stdin, stdout and stderr of the command
+    commands       what each command does
+    parser         what can be typed after `bgjob`
+    serve          bgjob serve: MCP over HTTP
+    token          bgjob token: who may use it
+    notify         bgjob notify: how a person is told of jobs
+    client         bgjob client: make bgjob known to MCP clients
+    client_remove  ... and unknown again
+    client_check   ... and whether it works there
+    hook           bgjob hook: tell a client's model that jobs have ended
+    hook_prompts   its part that looks for jobs at a prompt
+    hook_wait      its part that waits
+    table          a list of jobs that fits the terminal
+    outcome        how a job ended: in a word, in a sentence, as an exit code
+    words          errors in the words of the command line
+    streams        stdin, stdout and stderr of the command
 """
 
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from bgjob.cli import streams
 
@@ -27,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _default_command(sys.argv[1:] if arguments is None else list(arguments))
     if given == ["mcp"]:
         serve_mcp()  # clients start many servers: there is nothing to parse
+    if given[:1] == ["hook"] and not {"-h", "--help"} & set(given) and not _is_terminal():
+        run_hook(given[1:])  # clients run it at each turn, and usage errors would stop them
     from bgjob.cli.commands import exit_code
 
     code = exit_code(given)
@@ -43,7 +51,18 @@ def _default_command(arguments: list[str]) -> list[str]:
     """One word is enough in a client's configuration: without a terminal we are the server."""
     if arguments:
         return arguments
-    return ["--help"] if sys.stdin is not None and sys.stdin.isatty() else ["mcp"]
+    return ["--help"] if _is_terminal() else ["mcp"]
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def run_hook(arguments: Sequence[str]) -> NoReturn:
+    """Ends the process at once: nothing is left to be written."""
+    from bgjob.cli.hook import run
+
+    os._exit(run(arguments, os.environ))
 
 
 def serve_mcp() -> None:

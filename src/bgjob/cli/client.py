@@ -4,29 +4,21 @@ import argparse
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from bgjob.cli import streams
-from bgjob.cli.client_table import (
-    CLIENTS,
-    Client,
-    Entry,
-    Server,
-    command_of,
-    configured,
-    variables_of,
-)
+from bgjob.cli import client_check, client_remove, streams
 from bgjob.cli.streams import say
+from bgjob.clients.command import Server, check_that_it_stays, own_command
+from bgjob.clients.hooks import HOOKS
+from bgjob.clients.plugin import installed_plugin
+from bgjob.clients.run import program_of, run_client
+from bgjob.clients.settings_file import CannotEdit
+from bgjob.clients.table import CLIENTS, Client, Entry, command_of, configured, variables_of
 from bgjob.core.errors import BgjobError, InvalidArgument
 
-RUN_S = 120
 WRONG_USAGE = 2
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-# where uvx and `pipx run` keep what they install for one run
-PASSING = re.compile(r"/uv/(archive|environments)-v\d+/|/pipx/(\.cache/)?[0-9a-f]{15}/")
 
 
 def act(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -36,28 +28,25 @@ def act(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
             "Use up to 64 letters, digits, - and _, the first no -.",
             argument="name",
         )
+    words = [options.client] if options.client else list(CLIENTS)
     if options.action == "list":
-        return _list([options.client] if options.client else list(CLIENTS), options.name, environ)
+        return _list(words, options.name, environ)
+    if options.action == "check":
+        return client_check.check(words, options.name, environ)
     if options.client is None:
-        streams.complain(f"client add needs the client: one of {', '.join(CLIENTS)}.")
+        streams.complain(f"client {options.action} needs the client: one of {', '.join(CLIENTS)}.")
         return WRONG_USAGE
+    if options.action == "remove":
+        return client_remove.remove(options.client, options.name, environ, only_print=options.print)
     server = Server(options.name, own_command(sys.argv[0], sys.executable), dict(options.env))
-    return _add(CLIENTS[options.client], server, environ, only_print=options.print)
-
-
-def own_command(script: str, python: str) -> list[str]:
-    """How a client starts this bgjob: by absolute paths, because a client has a PATH of its own."""
-    for path in (os.path.abspath(script), os.path.join(os.path.dirname(python), "bgjob")):
-        if os.path.basename(path) == "bgjob" and os.path.isfile(path) and os.access(path, os.X_OK):
-            return [path, "mcp"]
-    return [python, "-m", "bgjob", "mcp"]
+    return _add_all(options.client, server, environ, options)
 
 
 def _list(words: list[str], name: str, environ: Mapping[str, str]) -> int:
     rows = [("CLIENT", "PROGRAM", name.upper())]
     for word in words:
         found = configured(CLIENTS[word], name, environ)
-        program = shutil.which(CLIENTS[word].program, path=environ.get("PATH")) or "not found"
+        program = program_of(CLIENTS[word], environ) or "not found"
         rows.append((word, program, f"in {found[0]}" if found else "-"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -65,11 +54,26 @@ def _list(words: list[str], name: str, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _add(client: Client, server: Server, environ: Mapping[str, str], *, only_print: bool) -> int:
-    _check_that_it_stays(server)
-    if only_print:
-        _say_what_to_do(client, server, environ)
+def _add_all(word: str, server: Server, environ: Mapping[str, str], options: argparse.Namespace) -> int:
+    if options.hooks and word not in HOOKS:
+        raise InvalidArgument(
+            f" is not for {CLIENTS[word].title}: bgjob knows no hooks of it.",
+            f"It can be used with {', '.join(HOOKS)}.",
+            argument="hooks",
+        )
+    check_that_it_stays(server)
+    if options.print:
+        _say_what_to_do(CLIENTS[word], server, environ)
+        if options.hooks:
+            _say_which_hooks(word, server, environ)
         return 0
+    if word == "claude" and (plugin := installed_plugin(environ)):
+        say(f"Claude Code has bgjob already, with its hooks, by its plugin {plugin[0]}")
+        return 0
+    return _add(CLIENTS[word], server, environ) or (_add_hooks(word, server, environ) if options.hooks else 0)
+
+
+def _add(client: Client, server: Server, environ: Mapping[str, str]) -> int:
     if found := configured(client, server.name, environ):
         _check_that_it_is_ours(client, server, *found)
         say(f"{client.title} has {server.name} already, in {found[0]}")
@@ -77,7 +81,9 @@ def _add(client: Client, server: Server, environ: Mapping[str, str], *, only_pri
     if not client.add:
         _say_what_to_do(client, server, environ)
         return 0
-    if problem := _run(client, server, environ):
+    if problem := run_client(client, client.add(server), environ) or _problem_afterwards(
+        client, server, environ
+    ):
         _say_what_to_do(client, server, environ)
         streams.complain(f"{problem} What to do by hand is printed above.")
         return 1
@@ -86,12 +92,21 @@ def _add(client: Client, server: Server, environ: Mapping[str, str], *, only_pri
     return 0
 
 
-def _check_that_it_stays(server: Server) -> None:
-    if PASSING.search(server.command[0]):
-        raise BgjobError(
-            f"This bgjob is installed for this run only, in {server.command[0]}: a client would not find it for long.",
-            "Install it, e.g. by uv tool install bgjob, and call again.",
-        )
+def _add_hooks(word: str, server: Server, environ: Mapping[str, str]) -> int:
+    hooks, title = HOOKS[word], CLIENTS[word].title
+    try:
+        is_new = hooks.add(server, environ)
+    except CannotEdit as problem:
+        _say_which_hooks(word, server, environ)
+        streams.complain(f"{problem} What to add by hand is printed above.")
+        return 1
+    streams.tell(
+        f"{title} has the hooks {'now' if is_new else 'already'}, in {hooks.path(environ)}",
+        done="the hooks were added",
+    )
+    if is_new and hooks.then:
+        say(hooks.then)
+    return 0
 
 
 def _check_that_it_is_ours(client: Client, server: Server, path: str, entry: Entry) -> None:
@@ -110,38 +125,6 @@ def _difference(entry: Entry, server: Server) -> str | None:
     if command_of(entry) != list(server.command):
         return f"it runs {shlex.join(command_of(entry))}"
     return None if variables_of(entry) == dict(server.env) else "it has other variables"
-
-
-def _run(client: Client, server: Server, environ: Mapping[str, str]) -> str | None:
-    """What went wrong, if anything."""
-    assert client.add
-    program = shutil.which(client.program, path=environ.get("PATH"))
-    if program is None:
-        return f"{client.title} is not installed: there is no {client.program} on PATH."
-    try:
-        done = _ended([program, *client.add(server)], environ.get("HOME", ""))
-    except subprocess.TimeoutExpired:
-        return f"{client.program} did not end within {RUN_S} seconds, and was killed."
-    except OSError as problem:
-        return f"{program} could not be run: {problem.strerror}."
-    if done.returncode:
-        return f"{client.program} failed with exit code {done.returncode}: {done.stdout.strip()[:1000]}"
-    return _problem_afterwards(client, server, environ)
-
-
-def _ended(command: list[str], home: str) -> subprocess.CompletedProcess[str]:
-    """In the home: some clients change the files of a project that they are run in."""
-    return subprocess.run(
-        command,
-        cwd=home if os.path.isdir(home) else None,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        timeout=RUN_S,
-        check=False,
-    )
 
 
 def _problem_afterwards(client: Client, server: Server, environ: Mapping[str, str]) -> str | None:
@@ -168,3 +151,12 @@ def _what_to_do(client: Client, server: Server, environ: Mapping[str, str]) -> I
     yield f"{'or' if client.add else f'{client.title}:'} put this into {path}"
     yield ""
     yield client.configuration(server)
+
+
+def _say_which_hooks(word: str, server: Server, environ: Mapping[str, str]) -> None:
+    hooks = HOOKS[word]
+    say(
+        f"{CLIENTS[word].title}: for its hooks put this into {hooks.path(environ)}\n\n{hooks.by_hand(server)}"
+    )
+    if hooks.then:
+        say(f"\n{hooks.then}")

@@ -1,14 +1,16 @@
 """The commands: parse, call the api, print."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
 
+from bgjob import __version__
 from bgjob.api import JobEvent, Jobs, Page, absolute, open_jobs
-from bgjob.cli import serve, serve_mcp, streams, token
+from bgjob.cli import notify, serve, serve_mcp, streams, token
 from bgjob.cli.outcome import last_words, result
 from bgjob.cli.parser import parser
 from bgjob.cli.streams import CannotPrint, JobStream, say
@@ -75,12 +77,21 @@ def _run(options: argparse.Namespace) -> int:
             "restart": options.restart,
             "max_restarts": options.max_restarts,
             "backoff_s": options.backoff,
+            "notify": options.notify,
             **checked(dict(options.limit), LIMIT_OPTIONS),
         },
         watch=options.watch,
+        by=_ourselves(),
     )
     streams.tell(job.id, done=f"job {job.id} was started")
     return 0
+
+
+def _ourselves() -> dict[str, str]:
+    """Who starts the job, as its record says it."""
+    with contextlib.suppress(OSError):  # deleted
+        return {"client": "bgjob", "version": __version__, "cwd": os.getcwd()}
+    return {"client": "bgjob", "version": __version__}
 
 
 def _ps(options: argparse.Namespace) -> int:
@@ -167,6 +178,13 @@ def _mcp(_options: argparse.Namespace) -> int:
     return 0
 
 
+def _hook(options: argparse.Namespace) -> int:
+    """From a terminal: for all others the command does not come here."""
+    from bgjob.cli import hook
+
+    return hook.run([options.client, *filter(None, [options.event])], os.environ)
+
+
 def _client(options: argparse.Namespace) -> int:
     from bgjob.cli import client
 
@@ -182,6 +200,8 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "kill": _kill,
     "mcp": _mcp,
     "client": _client,
+    "hook": _hook,
     "serve": lambda options: serve.run(options, os.environ),
     "token": lambda options: token.run(options, os.environ),
+    "notify": lambda options: notify.run(options, os.environ),
 }

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 from bgjob import __version__
-from bgjob.cli import serve, token
+from bgjob.cli import notify, serve, token
 from bgjob.cli.streams import say
 from bgjob.core.job import StatusWord
 from bgjob.core.options import LIMIT_OPTIONS
@@ -15,7 +15,7 @@ from bgjob.output.tty_text import one_line
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-# here and not from client_table: every command, and every server, imports this file
+# here and not from clients.table: every command, and every server, imports this file
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "vscode")
 EPILOG = """\
 Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
@@ -25,7 +25,7 @@ same ones. ID may be the beginning of an id, or a name. The exit code is 1 for a
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
   bgjob mcp                                  serve MCP on stdin and stdout
-  bgjob client add claude                    have an MCP client start that server
+  bgjob client add claude --hooks            have an MCP client start that server
   bgjob serve                                serve MCP over HTTP, for many clients
 """
 
@@ -57,8 +57,10 @@ def parser() -> argparse.ArgumentParser:
     mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
     mcp.set_defaults(verb="mcp")
     _add_client(commands)
+    _add_hook(commands)
     serve.add_parser(commands)
     token.add_parser(commands, _variable)
+    notify.add_parser(commands, _pair)
     return parser
 
 
@@ -88,6 +90,11 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         action="append",
         metavar="PATTERN",
         help="each line that matches is an event; may be repeated",
+    )
+    run.add_argument(
+        "--notify",
+        metavar="WAYS",
+        help="how you are told of it: off, or some of desktop, bell, webhook; see bgjob notify",
     )
     _add_queue_and_restart(run)
     run.add_argument(
@@ -160,7 +167,7 @@ def _add_steering(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _add_client(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    client = commands.add_parser("client", help="add bgjob to an MCP client, or list the clients")
+    client = commands.add_parser("client", help="add bgjob to an MCP client, remove it, check it")
     client.add_argument(
         "--name", default="bgjob", metavar="N", help="what the client calls it (default: bgjob)"
     )
@@ -173,9 +180,43 @@ def _add_client(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="a setting or another variable for the server; may be repeated",
     )
     client.add_argument("--print", action="store_true", help="only print what would be run, or put where")
-    client.add_argument("action", choices=("add", "list"), help="list shows which are installed, and have it")
-    client.add_argument("client", nargs="?", choices=CLIENTS, help="which client is to have it")
+    client.add_argument(
+        "--hooks", action="store_true", help="with add: the hooks too by which it tells the model of ends"
+    )
+    client.add_argument(
+        "action",
+        choices=("add", "remove", "list", "check"),
+        help="list shows which are installed, and have it; check starts it as each of them does",
+    )
+    client.add_argument("client", nargs="?", choices=CLIENTS, help="which client (list, check: all)")
     client.set_defaults(verb="client")
+
+
+HOOK = """\
+Run by a client, not by hand: it reads the client's JSON on stdin, and answers in the client's form with the
+jobs of the session that have ended and that the model has not been told of. It waits only for PostToolUse of
+Claude Code and for opencode. Whatever goes wrong, it prints nothing and exits with 0. docs/hooks.md has the
+configuration of each client.
+
+  claude     SessionStart, UserPromptSubmit, Stop, PostToolUse (asyncRewake)
+  codex      SessionStart, UserPromptSubmit, Stop, PostToolUse
+  gemini     SessionStart, BeforeAgent, AfterAgent, AfterTool
+  opencode   session.idle, wait
+"""
+
+
+def _add_hook(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    hook = commands.add_parser(
+        "hook",
+        help="for the hooks of a client: tell its model which jobs have ended",
+        description=HOOK,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    hook.add_argument(
+        "client", choices=CLIENTS[:4], metavar="CLIENT", help="claude, codex, gemini or opencode"
+    )
+    hook.add_argument("event", nargs="?", metavar="EVENT", help="default: hook_event_name of the JSON")
+    hook.set_defaults(verb="hook")
 
 
 def _pair(text: str) -> tuple[str, str]:

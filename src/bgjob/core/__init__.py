@@ -5,7 +5,8 @@ Touches no machine; every folder but the lean ones may import it.
     job           the nouns: a job, its spec, its states and ends
     errors        everything that can go wrong and is not a bug, as one tree
     config        the settings (MCP_BG_*), as one table
-    options       the options of a job: limits, restarts, its place in the queue
+    options       the options of a job: limits, restarts, its place in the queue, who is told
+    notify        the ways to tell a person of jobs, and the rules for it
     values        parsers of numbers, sizes and words, for settings and options
     policy        which commands may run
     scopes        the rights that a token gives

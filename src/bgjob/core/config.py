@@ -45,6 +45,7 @@ class Settings(Frozen):
     keep_days: float
     keep_jobs: int
     max_wait_s: float
+    task_after_s: float
     limits: Mapping[str, str]
     groups: Mapping[str, int]
     max_store_bytes: int | None
@@ -291,6 +292,14 @@ SETTINGS = (
         positive(DAY_S),
         "seconds, more than 0 and at most 86400 (a day)",
         "how long one call may wait for a job; many clients give up after 60 s",
+    ),
+    Setting(
+        "MCP_BG_TASK_AFTER",
+        "task_after_s",
+        "20",
+        number(0, DAY_S),
+        "seconds, from 0 to 86400 (a day)",
+        "after how long a call that waits becomes a task, for clients that know tasks",
     ),
     Setting(
         "MCP_BG_LIMITS",

@@ -30,6 +30,8 @@ EventKind = Literal[
 Event = dict[str, Any]
 """As the log has it: at, kind, job_id, and the details of its kind."""
 BEGINNING_CHARACTERS = 40
+# Of an id that is shown to be read: a name follows or stands before it.
+SHORT_ID_CHARACTERS = 8
 
 
 class Spec(Frozen):
@@ -61,9 +63,13 @@ class Spec(Frozen):
     group: str | None = None
     on_event: str | None = None
     """A shell command that is run for each event of the job."""
+    notify: Mapping[str, Sequence[str]] | None = None
+    """By which ways a person is told of it, and of what; see core.notify. None: as the rules of the home say."""
     keep_days: float | None = None
     keep_jobs: int | None = None
     """How long the starter promised to keep the ended job, and among how many. None: no promise."""
+    by: Mapping[str, str] = NOTHING
+    """Who started it, as far as is known: client, version, session, cwd."""
 
 
 class UnreadableSpec(Spec):
@@ -198,6 +204,11 @@ def beginning(command: str) -> str:
     """How a command begins, on one line: what a job without a name is called by."""
     line = " ".join(command.split())
     return line if len(line) <= BEGINNING_CHARACTERS else f"{line[: BEGINNING_CHARACTERS - 1]}…"
+
+
+def called(spec: Spec) -> str:
+    """By its name, else by how its command begins: on one line."""
+    return " ".join(spec.name.split()) if spec.name else beginning(spec.command)
 
 
 def status_word(state: State) -> StatusWord:

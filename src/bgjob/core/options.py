@@ -1,4 +1,4 @@
-"""The options of a job, as a caller or a setting gives them: limits, restarts, its place in the queue.
+"""The options of a job, as a caller or a setting gives them: limits, restarts, the queue, who is told.
 
 One table says which options there are, what each accepts, and under which key the spec keeps it.
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.frozen import Frozen
+from bgjob.core.notify import ACCEPTED, notify_from
 from bgjob.core.values import KIB, TEN_YEARS_S, TIB, label, number, size, switch, whole, word
 
 # The same as in home/queue_dir, which the shim imports; a test compares the two.
@@ -50,8 +51,13 @@ QUEUE: Mapping[str, Option] = {
     ),
     "group": Option("a name of letters, digits, - and _, at most 64", label),
 }
+WAIT: Mapping[str, Option] = {
+    # Of a wait that has become a task: whoever cancels the task ends the job.
+    "kill_on_cancel": Option("on or off", switch),
+}
+NOTIFY: Mapping[str, Option] = {"notify": Option(ACCEPTED, notify_from)}
 LIMIT_OPTIONS: Mapping[str, Option] = {**{name: option for name, (_, option) in LIMITS.items()}, **OUTPUT}
-ALL_OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE}
+ALL_OPTIONS: Mapping[str, Option] = {**LIMIT_OPTIONS, **RESTART, **QUEUE, **WAIT, **NOTIFY}
 
 
 def checked(options: Mapping[str, object], of: Mapping[str, Option] = ALL_OPTIONS) -> dict[str, Any]:

@@ -9,6 +9,8 @@ Readers and the shim meet only here. Standard library only, without dataclasses 
     log_writer      writes a job's log, bounded
     log_shares      what is kept of one stream when segments are deleted
     event_log       the events of a store: format and appending
+    sessions        what a client's session has still to be told
+    waits           waits that outlive their call
     queue_dir       the queue: order, launch files, how a job stands, the wake-up of the dispatcher
     slots           how many jobs may run at once
     locks           locks that are tried, never waited for

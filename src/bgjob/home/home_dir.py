@@ -13,11 +13,19 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 OTHERS_WRITE, GROUP_WRITES = stat.S_IWOTH, stat.S_IWGRP
 OPEN_HOME = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PRIVATE = 0o700
+
+
+def home_from(environ: Mapping[str, str]) -> str:
+    """The home that this environment names."""
+    if home := environ.get("BGJOB_HOME"):
+        return home
+    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(state, "bgjob")
 
 
 class Unsafe(OSError):

@@ -12,11 +12,12 @@ import time
 HELD_FOR_A_LOOK_S = 0.002
 
 
-def try_lock(fd: int, tries: int = 1, again_s: float = HELD_FOR_A_LOOK_S) -> bool:
+def try_lock(fd: int, tries: int = 1, again_s: float = HELD_FOR_A_LOOK_S, *, is_shared: bool = False) -> bool:
     """Several tries if a process that only checks the lock may hold it for a moment."""
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     for left in reversed(range(tries)):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             if left:

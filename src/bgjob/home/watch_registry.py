@@ -1,6 +1,6 @@
 """The jobs that need a watcher, and starting the watcher.
 
-    watches/<job id>    a job that has watches, or a command for its events: the environment of that command
+    watches/<job id>    a job with watches, notices or a command for its events: the environment of that command
     watcher.lock        held by the watcher
 
 A job is added before the lock is checked, and the watcher looks for jobs once more after it has freed the

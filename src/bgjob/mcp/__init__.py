@@ -12,6 +12,7 @@ call of the api.
     service        performs requests
     caller         the client of one request: its progress, its cancellation
     news_line      the line `news` of an answer
+    tasks          waits that go on as tasks
     tools          the tools: signature, description and one call each
     resources      jobs as resources: listed and read
     uris           their URIs

@@ -24,6 +24,7 @@ from bgjob.mcp.complaints import complaints, shown
 from bgjob.mcp.stderr import report
 from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
+from bgjob.protocol.tasks import Task
 
 Api = TypeVar("Api")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -55,6 +56,8 @@ class Tool(NamedTuple, Generic[Api]):
     wants_caller: bool
     options: Collection[str]
     """What its argument `options` may have, and what is taken for it when it stands beside."""
+    may_be_task: bool
+    """What it waits for may go on as a task."""
 
     @property
     def annotations(self) -> Mapping[str, bool]:
@@ -62,14 +65,17 @@ class Tool(NamedTuple, Generic[Api]):
 
     def call(
         self, api: Api, given: Mapping[str, Any], accepts: Schema, caller: Caller, annotate: Annotate | None
-    ) -> Result:
+    ) -> Result | Task:
         """An error is an answer too: this raises nothing, and the server goes on."""
         arguments, problems = checked(self._tidied(given, accepts), accepts)
         if problems:
             return failure("\n".join(complaints(self.name, accepts, problems)))
         try:
             extra = {CALLER: caller} if self.wants_caller else {}
-            answer = plain(self.function(api, **arguments, **extra))
+            made = self.function(api, **arguments, **extra)
+            if isinstance(made, Task):
+                return made
+            answer = plain(made)
             return success(answer | plain(annotate(given, answer)) if annotate else answer)
         except BgjobError as problem:
             return failure(str(problem))
@@ -94,12 +100,18 @@ class Registry(Generic[Api]):
         self.tools: dict[str, Tool[Api]] = {}
 
     def tool(
-        self, title: str, kind: Kind, *, blocks: bool = False, options: Collection[str] = ()
+        self,
+        title: str,
+        kind: Kind,
+        *,
+        blocks: bool = False,
+        options: Collection[str] = (),
+        may_be_task: bool = False,
     ) -> Callable[[Function], Function]:
         def declare(function: Function) -> Function:
             wants_caller = CALLER in function.__code__.co_varnames[: function.__code__.co_argcount]
             name = function.__name__
-            self.tools[name] = Tool(name, title, kind, function, blocks, wants_caller, options)
+            self.tools[name] = Tool(name, title, kind, function, blocks, wants_caller, options, may_be_task)
             return function
 
         return declare
@@ -136,5 +148,5 @@ class Registry(Generic[Api]):
         given: Mapping[str, Any],
         caller: Caller,
         annotate: Annotate | None = None,
-    ) -> Result:
+    ) -> Result | Task:
         return tool.call(api, given, self.schemas["accepts"][tool.name], caller, annotate)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bgjob.api import Jobs, Output, Shown
 from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound
-from bgjob.core.job import Ended, Job, beginning, exit_code, status_word
+from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, Job, called, exit_code, status_word
 from bgjob.mcp.answer_text import as_text
 from bgjob.mcp.answers import Answer, plain
 from bgjob.mcp.complaints import shown
@@ -21,7 +21,6 @@ Result = Mapping[str, Any]
 
 PAGE_JOBS = 50
 COMMAND_CHARACTERS = 100
-ID_CHARACTERS = 8
 TEXT, JSON = "text/plain", "application/json"
 CURSOR_KEY = "bgjob/cursor"
 
@@ -95,11 +94,11 @@ def list_resources(jobs: Jobs, request: Request) -> Result:
 
 def _listed(job: Job) -> Result:
     """Of a job that runs, size and time of its output are in its log alone."""
-    called, state = job.spec.name or beginning(job.spec.command), job.state
+    name, state = called(job.spec), job.state
     described: dict[str, Any] = {
         "uri": uri_of(job.id, "output"),
-        "name": called,
-        "title": f"{called} ({job.id[:ID_CHARACTERS]})",
+        "name": name,
+        "title": f"{name} ({job.id[:SHORT_ID_CHARACTERS]})",
         "description": f"{_standing(job)}: {shortened(job.spec.command, COMMAND_CHARACTERS)}",
         "mimeType": TEXT,
     }

@@ -22,6 +22,7 @@ from typing import (
 
 from bgjob.mcp.answers import Answer
 from bgjob.mcp.registry import CALLER, UNLISTED, Registry, Tool
+from bgjob.protocol.tasks import Task
 
 Schema = dict[str, Any]
 
@@ -92,7 +93,7 @@ def _generic(origin: Any, inner: tuple[Any, ...]) -> Schema:
     if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": _schema(inner[1]) or True}
     if origin in (UnionType, Union):
-        choices = [_schema(each) for each in inner if each is not NoneType]
+        choices = [_schema(each) for each in inner if each not in (NoneType, Task)]
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
     raise TypeError(f"no schema is known for {origin} of {inner}")
 

@@ -1,19 +1,21 @@
 """The MCP server of bgjob: what it tells of itself, and how it is started over stdio."""
 
+import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.core.errors import BgjobError
 from bgjob.mcp import stdio
 from bgjob.mcp.caller import Channel
-from bgjob.mcp.news_line import NewsLine
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import use_lossy_stderr
-from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TOOLS
+from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TASKS, TASKS_EXTENSION, TOOLS
 from bgjob.protocol.server import Server
+from bgjob.system.client_session import client_process, session_of
 
 INSTRUCTIONS = """\
 Shell commands as background jobs that outlive this server and its client, shared by agents and people.
@@ -24,7 +26,8 @@ and y/n prompts, whatever must survive a restart. Your own shell is fine for qui
 - Start: execute_command. wait_s=30 gives exit code and output in one call. A server: until={"port": 3000} or \
 {"pattern": "ready in"}, name="dev", if_running="reuse": one call, one server. A program that asks: pty=true; \
 the call returns at its prompt. Never end a command with & or nohup.
-- Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent, or asks.
+- Do not poll: wait_for_job returns when a job ends, prints a pattern, opens a port, falls silent, or asks. A long \
+wait may become a task: go on working, its answer comes by itself.
 - Answer prompts by interact_with_job (input, keys); it returns at the next prompt. Full-screen programs answer \
 with their screen.
 - Every answer has status and cursor; since=cursor reads only what is new. Output is cut to max_tokens with the \
@@ -38,8 +41,10 @@ SERVER = Server(
     title="Background jobs",
     version=__version__,
     instructions=INSTRUCTIONS,
-    methods=TOOLS | RESOURCES | COMPLETIONS,
+    methods=TOOLS | RESOURCES | COMPLETIONS | TASKS,
     capabilities={"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "completions": {}},
+    extensions={TASKS_EXTENSION: {}},
+    handshake_tasks={"tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}},
 )
 
 
@@ -53,9 +58,20 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
-    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire)
+    known = client_of(environ)
+    if (process := client_process()) and known["session"] != process:
+        jobs.note_client(process, known["session"])
+    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire, known)
+
+
+def client_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """What we know of our client without being told: its session, and where it works."""
+    session, cwd = session_of(environ), None
+    with suppress(OSError):  # deleted
+        cwd = os.getcwd()
+    known = {"session": session, "cwd": cwd}
+    return {word: text for word, text in known.items() if text}
 
 
 def service_for(jobs: Jobs, channel: Channel) -> Service:
-    news = jobs.news()
-    return Service(jobs, news=NewsLine(news) if news else None, channel=channel)
+    return Service(jobs, channel=channel)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bgjob.api import Cancellation, Jobs
 from bgjob.core.scopes import Scope
+from bgjob.mcp import tasks
 from bgjob.mcp.caller import Caller, Channel
-from bgjob.mcp.news_line import NewsLine
+from bgjob.mcp.news_line import news_fields
 from bgjob.mcp.registry import Tool
 from bgjob.mcp.stderr import report
 from bgjob.mcp.tools import TOOLS
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
 from bgjob.protocol.request import Request
+from bgjob.protocol.tasks import HANDSHAKE_SUPPORT, Task, knows_tasks, wants_task
 
 if TYPE_CHECKING:
     from bgjob.mcp.subscriptions import Subscriptions
 
 Result = Mapping[str, Any]
+
+BLOCKING = ("subscriptions/listen", "tasks/update", "tasks/cancel", "tasks/result")
+SCOPES: Mapping[str, Scope] = {"tasks/update": "run"}
+"""What a request needs the right for, beside tools; of all others: to read."""
 
 
 class Service:
@@ -30,11 +37,10 @@ class Service:
         jobs: Jobs,
         *,
         scopes: Collection[str] | None = None,
-        news: NewsLine | None = None,
         channel: Channel | None = None,
     ) -> None:
         """`scopes`: the rights of its clients; None: all. `channel`: to the one client, at any time."""
-        self._jobs, self._scopes, self._news, self._channel = jobs, scopes, news, channel
+        self._jobs, self._scopes, self._channel = jobs, scopes, channel
         self._mutex = threading.Lock()
         self._listening: set[Cancellation] = set()
         self._is_closed = False
@@ -49,11 +55,15 @@ class Service:
             "resources/unsubscribe": self._unsubscribe,
             "subscriptions/listen": self._listen,
             "completion/complete": self._complete,
+            "tasks/get": self._get_task,
+            "tasks/update": self._update_task,
+            "tasks/cancel": self._cancel_task,
+            "tasks/result": self._task_result,
         }
 
     def blocks(self, request: Request) -> bool:
         """True: it may take long, and wants a thread of its own."""
-        if request.method == "subscriptions/listen":
+        if request.method in BLOCKING:
             return True
         tool = _tool_of(request)
         return tool is not None and tool.blocks
@@ -84,17 +94,46 @@ class Service:
         if self._scopes is None or request.method == "tools/list":
             return None
         tool = _tool_of(request)
-        needed: Scope = tool.kind.scope if tool else "read"
+        needed = tool.kind.scope if tool else SCOPES.get(request.method, "read")
         return None if needed in self._scopes else needed
 
-    def _list_tools(self, _request: Request, _caller: Caller) -> Result:
-        return {"tools": TOOLS.listing(self._scopes)}
+    def _list_tools(self, request: Request, _caller: Caller) -> Result:
+        listing = TOOLS.listing(self._scopes)
+        return {"tools": list(map(_with_task_support, listing)) if request.has_handshake_tasks else listing}
 
     def _call_tool(self, request: Request, caller: Caller) -> Result:
         tool, given = TOOLS.find(request.text("name")), request.mapping("arguments")
-        if self._news is None:
-            return TOOLS.call(self._jobs, tool, given, caller)
-        return TOOLS.call(self._jobs, tool, self._news.completed(tool.name, given), caller, self._news.fields)
+        is_wanted = wants_task(request)
+        if is_wanted and not tool.may_be_task:
+            raise RpcError(METHOD_NOT_FOUND, f"{tool.name} cannot be called as a task.")
+        if tool.may_be_task and (is_wanted or knows_tasks(request)):
+            caller.most_s = 0.0 if is_wanted else self._jobs.context.settings.task_after_s
+            caller.keeps_to_time = is_wanted
+        result = self._called(tool, given, caller)
+        if not is_wanted:
+            return result.created() if isinstance(result, Task) else result
+        task = result if isinstance(result, Task) else tasks.ended_at_once(self._jobs, result)
+        return {"task": task.of_handshake()}
+
+    def _called(self, tool: Tool[Jobs], given: Result, caller: Caller) -> Result | Task:
+        return TOOLS.call(self._jobs, tool, given, caller, partial(news_fields, self._jobs, caller))
+
+    # -- tasks --------------------------------------------------------------------------------------
+
+    def _get_task(self, request: Request, _caller: Caller) -> Result:
+        task = _seen_task(self._jobs, request)
+        return task.detailed() if request.is_stateless else task.of_handshake()
+
+    def _update_task(self, request: Request, _caller: Caller) -> Result:
+        tasks.update(self._jobs, request)
+        return {}
+
+    def _cancel_task(self, request: Request, _caller: Caller) -> Result:
+        tasks.cancel(self._jobs, request, may_kill=self._scopes is None or "kill" in self._scopes)
+        return {} if request.is_stateless else _seen_task(self._jobs, request).of_handshake()
+
+    def _task_result(self, request: Request, caller: Caller) -> Result:
+        return tasks.awaited_result(self._jobs, request, caller)
 
     # -- resources; imported late, since a client may never ask for them ------------------------------
 
@@ -145,6 +184,14 @@ class Service:
         from bgjob.mcp.completions import complete
 
         return complete(self._jobs, request)
+
+
+def _seen_task(jobs: Jobs, request: Request) -> Task:
+    return tasks.seen(jobs, tasks.found(jobs, request), request)
+
+
+def _with_task_support(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**tool, **HANDSHAKE_SUPPORT} if TOOLS.tools[tool["name"]].may_be_task else tool
 
 
 def _tool_of(request: Request) -> Tool[Jobs] | None:

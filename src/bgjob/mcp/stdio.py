@@ -8,7 +8,7 @@ import fcntl
 import os
 import select
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, NoReturn
@@ -50,13 +50,15 @@ def claim() -> Wire:
     return wire
 
 
-def serve(server: Server, service_for: Callable[[Channel], Service], wire: Wire) -> NoReturn:
+def serve(
+    server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Mapping[str, str]
+) -> NoReturn:
     """Serves until the client is gone, then ends the process: calls may sit in threads that never end.
 
-    `service_for`: makes the service of this client, given how to send to it at any time.
+    `service_for`: makes the service of this client, given how to send to it at any time. `known`: as in a Caller.
     """
     try:
-        _Session(server, service_for, wire).run()
+        _Session(server, service_for, wire, known).run()
     except Exception:  # noqa: BLE001
         report("The server broke")
         _end_process(1)
@@ -70,8 +72,10 @@ def _end_process(code: int) -> NoReturn:
 
 
 class _Session:
-    def __init__(self, server: Server, service_for: Callable[[Channel], Service], wire: Wire) -> None:
-        self._wire = wire
+    def __init__(
+        self, server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Mapping[str, str]
+    ) -> None:
+        self._wire, self._known = wire, known
         self._outbox = Outbox(wire.write_fd, self._wake)
         self._connection = Connection(server, can_notify=True)
         self._service = service_for(Channel(self._send, self._outbox.wait_until_written))
@@ -117,7 +121,7 @@ class _Session:
             raise
 
     def _perform(self, request: Request) -> None:
-        caller = Caller(request, self._send, self._outbox.wait_until_written)
+        caller = Caller(request, self._send, self._outbox.wait_until_written, self._known)
         self._in_flight[caller] = request.id
         work = partial(self._answer, request, caller)
         if self._service.blocks(request):

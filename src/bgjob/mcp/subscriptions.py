@@ -5,16 +5,18 @@ notification: what it does not read does not pile up. (Patterns, Subscriptions; 
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
 from bgjob.api import Cancellation, Jobs
 from bgjob.api.changes import Changes, Subject
+from bgjob.api.kept_waits import KeptWait, WaitNotFound, kept_wait, sleep_until_over
 from bgjob.core.errors import BgjobError
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.resources import located, told
 from bgjob.mcp.stderr import report
+from bgjob.mcp.tasks import seen
 from bgjob.mcp.uris import ResourceUri, parsed
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from bgjob.protocol.request import Request
@@ -26,7 +28,10 @@ from bgjob.protocol.subscriptions import (
     list_changed,
     resource_updated,
 )
+from bgjob.protocol.tasks import Task
+from bgjob.system.readiness import is_readable
 
+ASK_EVERY_S = 0.5
 LIST_CHANGED = None
 """The key of the list of resources, beside the URIs of resources."""
 
@@ -42,7 +47,11 @@ def listen(jobs: Jobs, request: Request, caller: Caller) -> Mapping[str, Any]:
     """Until the caller's wait is cancelled."""
     with closing(Changes[str | None](jobs.context)) as changes:
         wanted = _added(changes, Wanted.of(request))
+        waits = list(_kept(jobs, wanted))
+        wanted = wanted._replace(task_ids=tuple(wait.id for wait in waits))
         caller.send(acknowledgement(request, wanted))
+        for wait in waits:
+            threading.Thread(target=_tell_of_task, args=(jobs, wait, request, caller), daemon=True).start()
         while keys := changes.wait(caller.cancellation):
             for uri in keys:
                 caller.send(list_changed(request) if uri is None else resource_updated(uri, request))
@@ -55,6 +64,33 @@ def _added(changes: Changes[str | None], asked: Wanted) -> Wanted:
     if asked.list_changed:
         changes.add(LIST_CHANGED, Subject("existence"))
     return asked._replace(uris=tuple(uri for uri in asked.uris if _is_added(changes, uri)))
+
+
+def _kept(jobs: Jobs, wanted: Wanted) -> Iterator[KeptWait]:
+    for task_id in wanted.task_ids:
+        with suppress(WaitNotFound):
+            yield kept_wait(jobs.context, task_id)
+
+
+def _tell_of_task(jobs: Jobs, wait: KeptWait, request: Request, caller: Caller) -> None:
+    """Each time that it stands otherwise, from how it stands now to its end, or that of the subscription."""
+    told: Task | None = None
+    try:
+        while told is None or not told.is_over:
+            task, cancellation = seen(jobs, wait, request), caller.cancellation
+            if told is None or (task.status, task.input_requests) != (told.status, told.input_requests):
+                caller.send(task.notification(request))
+                told = task
+            if task.status == "input_required":  # until it is answered, nothing is to be waited for
+                is_cancelled = is_readable(cancellation.signal.fileno(), ASK_EVERY_S)
+            else:
+                is_cancelled = not task.is_over and sleep_until_over(jobs.context, wait, cancellation)
+            if is_cancelled:
+                return
+    except (OSError, ValueError):
+        return  # the subscription was closed meanwhile
+    except Exception:  # noqa: BLE001
+        report("Internal error in a subscription to a task")
 
 
 def _is_added(changes: Changes[str | None], uri: str) -> bool:

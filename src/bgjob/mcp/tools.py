@@ -4,11 +4,13 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from bgjob.api import FEW_TOKENS, IfRunning, Jobs, Mode, Shown, Typed, View
 from bgjob.core.job import EventKind, StatusWord, StdinWord
-from bgjob.core.options import ALL_OPTIONS
+from bgjob.core.options import ALL_OPTIONS, checked
+from bgjob.mcp import tasks
 from bgjob.mcp.caller import Caller
 from bgjob.mcp.listings import FoundLines, Listing, Told
 from bgjob.mcp.registry import UNLISTED, Kind, Registry
 from bgjob.mcp.results import Killing, Read, Reply, Started, Status, Waits
+from bgjob.protocol.tasks import Task
 
 READS = Kind("read", {"readOnlyHint": True, "openWorldHint": False})
 DOES_ANYTHING = Kind(
@@ -57,7 +59,7 @@ class UntilArgument(TypedDict, total=False):
     stream: Stream
 
 
-@TOOLS.tool("Run a command", DOES_ANYTHING, blocks=True, options=ALL_OPTIONS)
+@TOOLS.tool("Run a command", DOES_ANYTHING, blocks=True, options=ALL_OPTIONS, may_be_task=True)
 def execute_command(
     jobs: Jobs,
     caller: Caller,
@@ -92,14 +94,16 @@ def execute_command(
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
     rows: Annotated[int, Unlisted] = 24,
     cols: Annotated[int, Unlisted] = 80,
-) -> Started:
+) -> Started | Task:
     """Start a shell command as a background job and return its job_id; with wait_s or until also its output, exit
     code or prompt. Use it for builds, tests, servers, installs, whatever is slow or asks; use interact_with_job
     instead to type into a job that runs. It has the user's full rights and a fresh bash (no earlier cd or
     export), outlives this server, and ends by itself, by timeout_s or by kill_job. When the wait is up it goes
     on: next wait_for_job with since=cursor; if it waits_for_input, interact_with_job. Errors: 'Invalid command'
     (blank or refused), 'Job limit reached'."""
-    return Started.of(
+    shown, chosen = Shown.within(max_tokens, view=None), {**(limits or {}), **(options or {})}
+    return tasks.of_start(
+        jobs,
         jobs.run(
             command,
             cwd=cwd,
@@ -114,18 +118,25 @@ def execute_command(
             queue=queue,
             after=after,
             watch=watch,
-            options={**(limits or {}), **(options or {})},
+            options=chosen,
             if_running=if_running,
             wait_s=wait_s,
             until=until,
-            shown=Shown.within(max_tokens, view=None),
+            by=caller.by,
+            most_s=caller.most_s,
+            shown=shown,
             cancellation=caller.cancellation,
             tell=caller.tell,
-        )
+        ),
+        wait_s,
+        caller,
+        until=until or {},
+        max_bytes=shown.max_bytes,
+        kills=checked(chosen).get("kill_on_cancel", False),
     )
 
 
-@TOOLS.tool("Wait for jobs", READS, blocks=True)
+@TOOLS.tool("Wait for jobs", READS, blocks=True, may_be_task=True)
 def wait_for_job(
     jobs: Jobs,
     caller: Caller,
@@ -145,31 +156,45 @@ def wait_for_job(
     literal: Literally = False,
     stream: Stream = None,
     raw: Raw = False,
-) -> Waits:
+) -> Waits | Task:
     """Wait until a job ends or one of the given conditions comes true, and return what it printed: one call instead
     of polling. met: what you asked for came true; condition: what ended the wait. A job that ends or prints
     stop_pattern first, or sits at a prompt (input), answers early with met=false. Output from before the call
     counts, unless since excludes it. No condition: time was up; call again with since=cursor, nothing is lost.
     Cancelling leaves the job alone. Use execute_command with wait_s or until instead to start and wait at once,
     tail_job_output to look without waiting. Errors: 'Job <id> not found'; invalid pattern."""
-    return Waits.of(
-        jobs.wait_for(
-            job_ids,
-            pattern=pattern,
-            literal=literal,
-            stop_pattern=stop_pattern,
-            stream=stream,
-            port=port,
-            silence_s=silence_s,
-            for_input=for_input,
-            mode=mode,
-            since=since,
-            timeout_s=timeout_s,
-            shown=Shown.within(max_tokens, raw, view=None),
-            cancellation=caller.cancellation,
-            tell=caller.tell,
-        ),
+    until: UntilArgument = {
+        "pattern": pattern,
+        "literal": literal,
+        "stop_pattern": stop_pattern,
+        "stream": stream,
+        "port": port,
+        "silence_s": silence_s,
+        "for_input": for_input,
+    }
+    shown = Shown.within(max_tokens, raw, view=None)
+    waited = jobs.wait_for(
+        job_ids,
+        mode=mode,
+        since=since,
+        timeout_s=timeout_s,
+        most_s=caller.most_s,
+        shown=shown,
+        session=caller.session,
+        cancellation=caller.cancellation,
+        tell=caller.tell,
+        **until,
+    )
+    return tasks.of_wait(
+        jobs,
+        waited,
         mode,
+        timeout_s,
+        caller,
+        until=until,
+        since=jobs.cursors(job_ids, since),
+        max_bytes=shown.max_bytes,
+        raw=raw,
     )
 
 
@@ -287,6 +312,7 @@ def job_events(
             max_tokens=max_tokens,
             newest=10,
             condensed=True,
+            session=caller.session,
             cancellation=caller.cancellation,
             tell=caller.tell,
         )
@@ -310,6 +336,7 @@ def list_jobs(
 @TOOLS.tool("Type into a job", DOES_ANYTHING, blocks=True)
 def interact_with_job(
     jobs: Jobs,
+    caller: Caller,
     job_id: JobId,
     input: Annotated[str | None, {"description": "Text; Enter is added unless keys follow"}] = None,
     keys: Annotated[
@@ -338,6 +365,7 @@ def interact_with_job(
             resize=None if rows is None and cols is None else (rows, cols),
             wait_s=wait_s,
             shown=Shown.within(max_tokens, raw, view),
+            session=caller.session,
         ),
         job_id,
     )
@@ -346,6 +374,7 @@ def interact_with_job(
 @TOOLS.tool("End a job", ENDS, blocks=True)
 def kill_job(
     jobs: Jobs,
+    caller: Caller,
     job_id: JobId,
     grace_s: Annotated[float, {"minimum": 0, "maximum": 60, "description": "Until SIGKILL; 0: at once"}] = 5,
     signal: Annotated[str, {"description": "E.g. TERM, INT, HUP"}] = "TERM",
@@ -355,4 +384,5 @@ def kill_job(
     stays readable. Sends signal, after grace_s SIGKILL, and returns when nothing is alive. already_terminated =
     it had ended before; not_found = no such job: answers, not errors, so a repeat is safe. Use interact_with_job
     instead to quit politely (exit, ctrl-c), timeout_s of execute_command to limit a job."""
-    return Killing.of(jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal), job_id)
+    done = jobs.kill(job_id, grace_s=grace_s, signal=signal, only_signal=only_signal, session=caller.session)
+    return Killing.of(done, job_id)

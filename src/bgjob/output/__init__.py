@@ -4,6 +4,7 @@ The verbs (api), the watcher and the command line import it.
 
     log_reader    reads a log by offsets: pieces, gaps, both streams in one order
     log_segments  the segments of a log on disk, and their bytes
+    log_end       how a log ends: its last line, a prompt
     log_kept      what is kept of a deleted segment, as a segment with holes
     log_runs      which stream wrote the bytes of a segment, and when
     log_lines     a log as whole lines, forward or backward

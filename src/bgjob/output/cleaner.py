@@ -85,6 +85,12 @@ def without_hidden(text: str) -> str:
     return text if text.isascii() else _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def one_line(text: str, most: int) -> str:
+    """The same on one line, and cut: for a name, a prompt or a line of output in a sentence."""
+    line = without_hidden("".join(" " if letter.isspace() else letter for letter in text)).strip()
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def first_hidden(text: str) -> int | None:
     """Where without_hidden replaces something first; None if nowhere."""
     found = [match.start() for match in (_CONTROLS.search(text), _HIDDEN.search(text)) if match]

@@ -10,6 +10,7 @@ connection. A rule names its section of the specification (modelcontextprotocol.
     server         what a server is: its name, its capabilities, its methods
     connection     one client: what it sends becomes answers, requests to perform, cancellations
     request        a request to perform, and the messages that answer it
+    tasks          answers that come later
     subscriptions  what a client wants to be told, and the notifications that tell it
     http           what the protocol asks of HTTP: headers that repeat the body, status codes
 """

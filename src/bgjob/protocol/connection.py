@@ -119,7 +119,9 @@ class Connection:
         method = self._server.method(request.method)
         if method is None or method.era not in (None, "stateless" if request.is_stateless else "handshake"):
             raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method[:REPEATED_CHARACTERS])
-        if method.extension:
+        if method.of_tasks and not (request.is_stateless or request.has_handshake_tasks):
+            raise RpcError(METHOD_NOT_FOUND, "Method not found", request.method)
+        if method.extension and request.is_stateless:
             request.require_extension(method.extension)
         match request.method:
             case "initialize":

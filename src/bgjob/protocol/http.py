@@ -21,7 +21,12 @@ Headers = Mapping[str, Sequence[str]]
 
 REVISION, METHOD, NAME = "mcp-protocol-version", "mcp-method", "mcp-name"
 # Standard Request Headers
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,

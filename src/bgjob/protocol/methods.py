@@ -13,7 +13,9 @@ class Method(NamedTuple):
     ttl_ms: int | None = None
     """How long a client may keep the result; None: it is not for keeping. (Server Features, Caching.)"""
     extension: str | None = None
-    """What a client must have declared to call it. (Versioning, Extension Negotiation.)"""
+    """What a client of a stateless revision must have declared to call it. (Versioning, Extension Negotiation.)"""
+    of_tasks: bool = False
+    """Of a handshake, only a client that knows its tasks may call it."""
 
 
 TOOLS = {"tools/list": Method(ttl_ms=AN_HOUR_MS), "tools/call": Method()}
@@ -24,6 +26,13 @@ RESOURCES = {
     "resources/subscribe": Method("handshake"),
     "resources/unsubscribe": Method("handshake"),
     "subscriptions/listen": Method("stateless"),
+}
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+TASKS = {
+    "tasks/get": Method(extension=TASKS_EXTENSION, of_tasks=True),
+    "tasks/cancel": Method(extension=TASKS_EXTENSION, of_tasks=True),
+    "tasks/update": Method("stateless", extension=TASKS_EXTENSION),
+    "tasks/result": Method("handshake", of_tasks=True),
 }
 COMPLETIONS = {"completion/complete": Method()}
 

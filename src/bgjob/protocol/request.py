@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from bgjob.protocol import jsonrpc
 from bgjob.protocol.jsonrpc import MISSING_CAPABILITY, Message, RequestId, RpcError
-from bgjob.protocol.revisions import PREFIX, SERVER_KEY, STATELESS, meta_of
+from bgjob.protocol.revisions import PREFIX, SERVER_KEY, STATELESS, WITH_TASKS, meta_of
 from bgjob.protocol.server import Server
 
 Params = Mapping[str, Any]
@@ -27,6 +27,11 @@ class Client(NamedTuple):
             version if isinstance(version, str) else None,
             capabilities if isinstance(capabilities, dict) else {},
         )
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Those of the handshake."""
+        return isinstance(self.capabilities.get("tasks"), dict)
 
 
 class Request(NamedTuple):
@@ -73,6 +78,11 @@ class Request(NamedTuple):
         told = {"progressToken": token, "progress": passed, "total": total, "message": message}
         known = {name: value for name, value in told.items() if value is not None}
         return jsonrpc.notification("notifications/progress", known)
+
+    @property
+    def has_handshake_tasks(self) -> bool:
+        """The client and the server have told each other in the handshake that they know tasks."""
+        return self.revision == WITH_TASKS and self.client.knows_tasks
 
     def has_extension(self, name: str) -> bool:
         declared = self.client.capabilities.get("extensions")

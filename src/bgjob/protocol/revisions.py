@@ -17,6 +17,9 @@ WITHOUT_HEADER = "2025-03-26"
 WITH_BATCHES = "2025-03-26"
 """The one revision in which a message may be a list of messages."""
 
+WITH_TASKS = "2025-11-25"
+"""The one revision with a handshake that has tasks."""
+
 # Overview, _meta
 PREFIX = "io.modelcontextprotocol/"
 REVISION_KEY = PREFIX + "protocolVersion"

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from bgjob.protocol.methods import LIFECYCLE, Method
-from bgjob.protocol.revisions import STATELESS, negotiated
+from bgjob.protocol.revisions import STATELESS, WITH_TASKS, negotiated
 
 Result = dict[str, Any]
 
@@ -20,6 +20,8 @@ class Server(NamedTuple):
     capabilities: Mapping[str, Any]
     extensions: Mapping[str, Any] = {}
     """The settings of each extension that the server speaks."""
+    handshake_tasks: Mapping[str, Any] = {}
+    """Capabilities beside the others, for a client that knows the tasks of the handshake."""
     cache_scope: Literal["public", "private"] = "public"
     """Private: clients with other rights may get other lists."""
 
@@ -32,12 +34,15 @@ class Server(NamedTuple):
 
     def welcome(self, params: Mapping[str, Any], *, can_notify: bool) -> Result:
         """The answer to `initialize`."""
-        asked = params.get("protocolVersion")
+        asked, declared = params.get("protocolVersion"), params.get("capabilities")
         if not isinstance(asked, str):
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, a text like 2025-11-25.")
+        revision, capabilities = negotiated(asked), self._capabilities_of_a_handshake(can_notify=can_notify)
+        if revision == WITH_TASKS and can_notify and isinstance(declared, dict) and "tasks" in declared:
+            capabilities |= self.handshake_tasks
         return {
-            "protocolVersion": negotiated(asked),
-            "capabilities": self._capabilities_of_a_handshake(can_notify=can_notify),
+            "protocolVersion": revision,
+            "capabilities": capabilities,
             "serverInfo": self.info,
             "instructions": self.instructions,
         }

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from bgjob.protocol import jsonrpc
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, Message, RpcError
+from bgjob.protocol.methods import TASKS_EXTENSION
 from bgjob.protocol.request import Request
 from bgjob.protocol.revisions import SUBSCRIPTION_KEY
 
 MOST_RESOURCES = 1000
+MOST_TASKS = 100
 
 
 class Wanted(NamedTuple):
@@ -20,22 +22,35 @@ class Wanted(NamedTuple):
 
     uris: tuple[str, ...] = ()
     list_changed: bool = False
+    task_ids: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, request: Request) -> "Wanted":
         asked = request.params.get("notifications")
         if not isinstance(asked, dict):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen needs notifications, an object.")
-        uris = asked.get("resourceSubscriptions") or []
-        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-            raise RpcError(INVALID_PARAMS, "resourceSubscriptions must be a list of URIs.")
-        if len(uris) > MOST_RESOURCES:
-            raise RpcError(INVALID_PARAMS, f"resourceSubscriptions may have {MOST_RESOURCES} URIs at most.")
-        return cls(tuple(dict.fromkeys(uris)), asked.get("resourcesListChanged") is True)
+        uris = _texts(asked, "resourceSubscriptions", "URIs", MOST_RESOURCES)
+        task_ids = _texts(asked, "taskIds", "ids", MOST_TASKS)
+        if task_ids:
+            request.require_extension(TASKS_EXTENSION)
+        return cls(uris, asked.get("resourcesListChanged") is True, task_ids)
 
     def honoured(self) -> dict[str, Any]:
-        uris = {"resourceSubscriptions": list(self.uris)} if self.uris else {}
-        return {**uris, "resourcesListChanged": True} if self.list_changed else uris
+        known = {
+            "resourceSubscriptions": list(self.uris),
+            "resourcesListChanged": self.list_changed,
+            "taskIds": list(self.task_ids),
+        }
+        return {name: value for name, value in known.items() if value}
+
+
+def _texts(asked: Mapping[str, Any], name: str, what: str, most: int) -> tuple[str, ...]:
+    texts = asked.get(name) or []
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise RpcError(INVALID_PARAMS, f"{name} must be a list of {what}.")
+    if len(texts) > most:
+        raise RpcError(INVALID_PARAMS, f"{name} may have {most} {what} at most.")
+    return tuple(dict.fromkeys(texts))
 
 
 def acknowledgement(request: Request, wanted: Wanted) -> Message:

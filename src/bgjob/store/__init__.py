@@ -9,5 +9,7 @@ The verbs (api) and the watcher import it.
     retention      removes ended jobs that are too old or too many
     quota          the size limit of a store
     event_reader   reads the log of events
+    notify_rules   who is told of jobs, and how far that has come
+    row_file       a record of named rows that several processes change
     reconcile      adds the ends that no shim could record
 """

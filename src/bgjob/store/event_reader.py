@@ -77,6 +77,14 @@ def has_event_of(directory: str, job_id: str) -> bool:
     return any(found == job_id for some, _ in heads(directory, Cursor(0, 0)) for _, found in some)
 
 
+def kept_place(cursor: str) -> Cursor:
+    """A cursor from a record. The beginning, if it is none: rather too much is told than too little."""
+    try:
+        return Cursor.parse(cursor)
+    except ValueError:
+        return Cursor(0, 0)
+
+
 def place_between_events(directory: str, since: Cursor) -> Cursor:
     """That place if it lies between two events, else the nearest before it; at least the beginning.
 

@@ -26,6 +26,7 @@ from bgjob.core.job import (
     TimedOut,
 )
 from bgjob.core.late_pattern import late_pattern
+from bgjob.core.notify import WAYS, NotifyRule
 
 Record = Mapping[str, Any]
 Rule = Callable[[object], bool]
@@ -100,6 +101,15 @@ def watch_state_of(record: Record) -> dict[str, Any]:
     return _values(record, WATCH_RULES, WATCH_RULES)
 
 
+def wait_of(record: Record) -> dict[str, Any]:
+    """What a wait that is kept is for."""
+    return _values(record, WAIT_RULES)
+
+
+def wait_end_of(record: Record) -> dict[str, Any]:
+    return _values(record, WAIT_END_RULES)
+
+
 def environment_of(record: Record) -> dict[str, str]:
     """An environment that a process can be started with."""
     if not all(
@@ -107,6 +117,20 @@ def environment_of(record: Record) -> dict[str, str]:
     ):
         raise Malformed("it is no environment")
     return dict(record)
+
+
+def notify_rule_of(record: object) -> NotifyRule:
+    if not isinstance(record, dict):
+        raise Malformed("it is no object")
+    known = _values(record, NOTIFY_RULES, NOTIFY_RULES.keys() - {"way"})
+    return NotifyRule(**{**known, "environment": environment_of(known.get("environment", {}))})
+
+
+def notified_of(record: object) -> dict[str, Any]:
+    """How far a rule has come, and what became of it."""
+    if not isinstance(record, dict):
+        raise Malformed("it is no object")
+    return _values(record, NOTIFIED_RULES, NOTIFIED_RULES)
 
 
 def event_of(record: object) -> Event:
@@ -229,6 +253,15 @@ def _are_words(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _are_choices(value: object) -> bool:
+    """Of ways and kinds: a newer version may have others."""
+    return isinstance(value, dict) and all(map(_are_texts, value.values()))
+
+
 def _are_ids(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_job_id, value))
 
@@ -267,8 +300,10 @@ SPEC_RULES: Mapping[str, Rule] = {
     ),
     "group": _or_none(_is_text),
     "on_event": _or_none(_is_text),
+    "notify": _or_none(_are_choices),
     "keep_days": _or_none(_number(0, MOST_FINITE)),
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
+    "by": _are_words,
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {
@@ -309,6 +344,41 @@ WATCH_RULES: Mapping[str, Rule] = {
     "missed": _is_size,
     "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
     "is_over": _is_flag,
+}
+WAIT_RULES: Mapping[str, Rule] = {
+    "id": _is_text,
+    "job_ids": _are_ids,
+    "created_at": _is_time,
+    "deadline": _or_none(_is_time),
+    "until": _is_object,
+    "mode": _one_of("any", "all"),
+    "since": _are_words,
+    "max_bytes": _or_none(_is_size),
+    "raw": _is_flag,
+    "session": _or_none(_is_text),
+    "started": _is_object,
+    "kills": _is_flag,
+}
+WAIT_END_RULES: Mapping[str, Rule] = {
+    "word": _one_of("completed", "failed", "cancelled"),
+    "at": _is_time,
+    "answer": _is_object,
+    "told": _are_ids,
+}
+NOTIFY_RULES: Mapping[str, Rule] = {
+    "way": _one_of(*WAYS),
+    "target": _is_argument,
+    "kinds": _are_texts,
+    "named": _is_flag,
+    "headers": _are_words,
+    "environment": _are_words,
+    "since": _is_text,
+}
+NOTIFIED_RULES: Mapping[str, Rule] = {
+    "cursor": _is_text,
+    "told_at": _is_time,
+    "failed_at": _is_time,
+    "failure": _is_text,
 }
 EVENT_RULES: Mapping[str, Rule] = {
     "at": _is_time,

@@ -18,11 +18,12 @@ from typing import NamedTuple
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Lost, Running, Spec
 from bgjob.core.values import DAY_S
-from bgjob.home import jobdir
+from bgjob.home import jobdir, waits
 from bgjob.home.jobdir import LOG, SPEC
-from bgjob.home.layout import DRAFTS, TRASH
+from bgjob.home.layout import DRAFTS, ID_CHARACTERS, TRASH, is_directory, names_in
 from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime, stamp
+from bgjob.home.sessions import SESSIONS
 from bgjob.store.index import ABANDONED_S, made_at
 from bgjob.store.store import Store, remove_tree
 from bgjob.system import processes
@@ -52,6 +53,8 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
             _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
             _sweep(store.home, now - ABANDONED_S)
+            _sweep_sessions(store, now - ABANDONED_S, now - max(keep_days * DAY_S, ABANDONED_S))
+            _remove_waits(store, now - DAY_S)
             store.index.mend()
 
 
@@ -133,6 +136,41 @@ def _sweep(home: str, oldest: float) -> None:
                 with contextlib.suppress(OSError):  # it was made visible, or removed
                     if _is_abandoned(entry, oldest):
                         remove_tree(entry.path)
+
+
+def _sweep_sessions(store: Store, oldest: float, oldest_session: float) -> None:
+    """Entries of jobs that are gone, not those of jobs that are about to start; then sessions without entries."""
+    place = f"{store.home}/{SESSIONS}"
+    for name in names_in(place) if is_directory(place) else ():
+        session = f"{place}/{name}"
+        is_old = mtime(session) < oldest_session
+        with contextlib.suppress(OSError):  # removed meanwhile, or not ours
+            if not is_directory(session):
+                if is_old:
+                    os.unlink(session)
+                continue
+            left = [entry for entry in names_in(session) if not _is_forgotten(store, session, entry, oldest)]
+            if is_old and not left:
+                os.rmdir(session)
+
+
+def _is_forgotten(store: Store, session: str, entry: str, oldest: float) -> bool:
+    """True: the job of the entry is gone, and the entry with it."""
+    path = f"{session}/{entry}"
+    if os.path.lexists(f"{store.jobs_directory}/{entry[:ID_CHARACTERS]}") or mtime(path) >= oldest:
+        return False
+    os.unlink(path)
+    return True
+
+
+def _remove_waits(store: Store, oldest: float) -> None:
+    """Those that are over, or whose jobs are all gone, once no client has asked for them for a day."""
+    for wait_id in waits.ids(store.home):
+        record = waits.read(store.home, wait_id) or {}
+        jobs = [f"{store.jobs_directory}/{job_id}" for job_id in record.get("job_ids", ())]
+        goes_on = waits.ended(store.home, wait_id) is None and any(map(os.path.isdir, jobs))
+        if waits.asked_at(store.home, wait_id) < oldest and not goes_on:
+            remove_tree(waits.path_of(store.home, wait_id))
 
 
 def _is_abandoned(entry: os.DirEntry[str], oldest: float) -> bool:

@@ -5,8 +5,10 @@
     events/                what happened, see event_log
     watches/, watcher.lock jobs that need a watcher, see watch_registry
     on_event.json          how far the log of events has been handed to commands, see hooks
+    notify.json, notified.json    how a person is told of jobs, see notify_rules
     slots/<n>              locked by the shim that uses it, see slots
     queue/                 jobs that wait for a slot, see queue_dir
+    sessions/              which ends each client's session has still to be told, see sessions
     drafts/<id>/           a job directory in the making; becomes visible by a rename, complete and locked
     trash/<id>/            a job directory that is being removed
     cleaned, clock, leapt  the time of the last cleaning, and by which clock, see retention

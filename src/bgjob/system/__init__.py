@@ -3,14 +3,15 @@
 Standard library only, without dataclasses and typing at run time, because the shim imports it; knows nothing
 of jobs on disk.
 
-    processes   the process table, signals, the boot
-    cgroup      a job's control groups
-    stdin_wait  whether a process waits for input
-    nested_tty  the same behind a terminal that a process of the job has made
-    prompt      whether a job that waits for input sits at a prompt
-    inotify     wakes when something changes in a directory
-    open_files  the limit of open files of a server, and that of its jobs
-    readiness   whether a descriptor becomes readable in time
-    own_argv    the argv of our own processes
-    keeper      starts a worker process again when it is killed or fails
+    processes       the process table, signals, the boot
+    cgroup          a job's control groups
+    stdin_wait      whether a process waits for input
+    nested_tty      the same behind a terminal that a process of the job has made
+    prompt          whether a job that waits for input sits at a prompt
+    inotify         wakes when something changes in a directory
+    open_files      the limit of open files of a server, and that of its jobs
+    readiness       whether a descriptor becomes readable in time
+    client_session  whose server or hook we are
+    own_argv        the argv of our own processes
+    keeper          starts a worker process again when it is killed or fails
 """

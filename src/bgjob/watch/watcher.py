@@ -1,4 +1,4 @@
-"""The watcher of a store: a process that evaluates the watches of jobs, and runs commands for events.
+"""The watcher of a store: a process that evaluates watches, runs commands for events and tells people of them.
 
     keeper ── watcher        one pair per store, from the first job that needs it until the last such job is over
 
@@ -33,6 +33,7 @@ from bgjob.store.store import Store
 from bgjob.system import keeper, processes
 from bgjob.system.inotify import Inotify
 from bgjob.watch.hooks import HookRunner
+from bgjob.watch.notifier import Notifier
 
 LONGEST_PAUSE_S = 30.0
 # The log of a job that prints without pause is read so often, and each time at most for so long.
@@ -96,7 +97,7 @@ class Watcher:
         self._store, self._lock = store, lock
         self._jobs: dict[str, WatchedJob] = {}
         self._reconciler, self._reconciled_at = Reconciler(store), -RECONCILE_EVERY_S
-        self._hooks = HookRunner(store)
+        self._runners = (HookRunner(store), Notifier(store))
         self._inotify = Inotify()
         self._inotify.watch(store.events)
 
@@ -129,7 +130,9 @@ class Watcher:
         over = [job_id for job_id in watch_registry.registered(HERE) if self._is_over(job_id)]
         self._reconcile(over)
         with contextlib.suppress(StoreUnusable, OSError):
-            if self._hooks.advance():  # all events were handed over
+            # Both, in each turn: neither waits for the other.
+            are_done = [runner.advance() for runner in self._runners]
+            if all(are_done):  # all events were handed over
                 for job_id in over:
                     self._remove(job_id)
         return any(job.is_behind for job in self._jobs.values())
@@ -161,7 +164,8 @@ class Watcher:
         watch_registry.remove(HERE, job_id)
 
     def _sleep(self) -> None:
-        self._inotify.wait(self._hooks.seconds_left(), self._hooks.descriptors)
+        descriptors = [fd for runner in self._runners for fd in runner.descriptors]
+        self._inotify.wait(min(runner.seconds_left() for runner in self._runners), descriptors)
 
 
 class WatchedJob:

@@ -8,7 +8,7 @@ from bgjob.web.tokens import Rules, Token, environment_under
 
 
 class Services:
-    """One for all tokens with the same rights and rules. None has a line of news: that would be state."""
+    """One for all tokens with the same rights and rules."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ

@@ -14,20 +14,18 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bgjob.core.errors import InvalidArgument, StoreUnusable
+from bgjob.core.errors import InvalidArgument
 from bgjob.core.scopes import SCOPES
-from bgjob.home.jobdir import read_record, write_record
 from bgjob.home.layout import TOKENS, TOKENS_LOCK
-from bgjob.home.locks import open_locked
+from bgjob.store.row_file import changing, rows_in
 
 DEFAULT = "default"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-LOCK_TRIES = 2500
-"""Five seconds: a change takes milliseconds."""
+ROWS = "tokens"
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Tokens:
     def all(self) -> Sequence[Token]:
         """In the order in which they were added."""
         if (found := _identity(self.path)) != self._read_from:
-            self._tokens = _tokens_in(_rows_in(self.path))
+            self._tokens = _tokens_in(rows_in(self.path, ROWS))
             self._read_from = found
         return self._tokens
 
@@ -102,20 +100,9 @@ class Tokens:
                 )
             del stored[name]
 
-    @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, Any]]:
+    def _changing(self) -> "contextlib.AbstractContextManager[dict[str, Any]]":
         """The rows of the file, which are written when the block ends well."""
-        lock = open_locked(self._lock_path, tries=LOCK_TRIES)
-        if lock is None:
-            raise StoreUnusable(f"Another process holds {self._lock_path}. Try again.")
-        try:
-            rows = _rows_in(self.path)
-            if not rows and read_record(self.path) is None and os.path.lexists(self.path):
-                raise StoreUnusable(f"{self.path} cannot be read. Move it away; its tokens are then invalid.")
-            yield rows
-            write_record(self.path, {"format": 1, "tokens": rows}, durable=True)
-        finally:
-            os.close(lock)
+        return changing(self.path, self._lock_path, ROWS)
 
 
 def _check_name(name: str) -> None:
@@ -146,12 +133,6 @@ def _row(plain: str, scopes: Collection[str], rules: Rules) -> dict[str, Any]:
         "env": dict(rules.env),
         "created_at": time.time(),
     }
-
-
-def _rows_in(path: str) -> dict[str, Any]:
-    record = read_record(path) or {}
-    rows = record.get("tokens")
-    return dict(rows) if isinstance(rows, dict) else {}
 
 
 def _tokens_in(rows: Mapping[str, Any]) -> Sequence[Token]:

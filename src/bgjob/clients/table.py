@@ -5,24 +5,12 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from bgjob.clients.command import Server
+
 Entry = dict[str, object]
-
-
-@dataclass(frozen=True)
-class Server:
-    """What a client is to start."""
-
-    name: str
-    command: Sequence[str]
-    env: Mapping[str, str]
-
-    @property
-    def pairs(self) -> list[str]:
-        """`--env NAME=VALUE` for each variable: four of the clients have this option."""
-        return [word for name, value in self.env.items() for word in ("--env", f"{name}={value}")]
 
 
 @dataclass(frozen=True)
@@ -42,10 +30,7 @@ class Client:
     """False: its command may write another file than ours, e.g. that of a profile."""
 
     def paths(self, environ: Mapping[str, str]) -> list[str]:
-        variable, default = self.folder
-        home = environ.get("HOME") or os.path.expanduser("~")
-        folder = environ.get(variable) or os.path.join(home, default)
-        return [os.path.join(folder, file) for file in self.files]
+        return [path_in(self.folder, file, environ) for file in self.files]
 
     def configuration(self, server: Server) -> str:
         """What its file has to hold."""
@@ -53,6 +38,12 @@ class Client:
         if self.files[-1].endswith(".toml"):
             return "\n".join(_toml(f"{self.section}.{server.name}", entry))
         return json.dumps({self.section: {server.name: entry}}, indent=2, ensure_ascii=False)
+
+
+def path_in(folder: tuple[str, str], file: str, environ: Mapping[str, str]) -> str:
+    variable, default = folder
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.join(environ.get(variable) or os.path.join(home, default), file)
 
 
 def configured(client: Client, name: str, environ: Mapping[str, str]) -> tuple[str, Entry] | None:

@@ -1,0 +1,211 @@
+"""Waits that go on when their call has been answered: kept on disk, looked at by whoever is asked about them.
+
+Nothing waits for them meanwhile. What has come true is known from the jobs themselves: their ends, their
+output, the ports that are open and the prompts at which they sit or sat. So any process can look, and one
+that was killed is not missed. How a wait ended is written once, and stays.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from bgjob.api.conditions import Awaited
+from bgjob.api.context import Context
+from bgjob.api.interact import Typed, interact_with_job
+from bgjob.api.kill import kill_job
+from bgjob.api.missed import missed
+from bgjob.api.output import Shown
+from bgjob.api.prompt import prompt_told
+from bgjob.api.results import Waited
+from bgjob.api.session import expect
+from bgjob.api.spec import new_id
+from bgjob.api.wait import Cancellation, Mode, Wait, conditions_of
+from bgjob.core.errors import BgjobError
+from bgjob.core.frozen import NOTHING, Frozen, replace
+from bgjob.core.job import Running, called
+from bgjob.core.late_pattern import late_pattern
+from bgjob.home import jobdir, sessions, waits
+from bgjob.store.record_schema import Malformed, wait_end_of, wait_of
+from bgjob.system.readiness import is_readable
+
+EndWord = Literal["completed", "failed", "cancelled"]
+TYPED_WAIT_S = 1.0
+"""How long the answer to a prompt may take to be worked off, before the caller is told that it was typed."""
+LONGEST_SLEEP_S = 3600.0
+WAIT_ID = late_pattern(r"[0-9a-f-]{36}(?:\.[1-9][0-9]{0,8})?")
+# What a person types here must not go through a model, nor be kept by a client.
+SECRET = late_pattern(
+    r"(?i)pass ?(?:word|phrase|code)|secret|token|\bpin\b|api.?key|one.time|verification code"
+)
+
+
+class WaitNotFound(BgjobError):
+    def __init__(self, wait_id: str) -> None:
+        super().__init__(f"Task {wait_id[:80]!r} not found: there is no such task, or it was cleaned up.")
+
+
+class KeptWait(Frozen):
+    """What is waited for, and for whom. It never changes."""
+
+    id: str
+    job_ids: Sequence[str]
+    created_at: float
+    deadline: float | None
+    """By the wall clock; None: until it is over."""
+    until: Mapping[str, Any] = NOTHING
+    mode: Mode = "any"
+    since: Mapping[str, str] = NOTHING
+    max_bytes: int | None = None
+    raw: bool = False
+    session: str | None = None
+    started: Mapping[str, Any] = NOTHING
+    """Of a wait that began with the start of its job: reused, asked_command. Empty: it was for jobs there were."""
+    kills: bool = False
+    """Whoever ends the wait ends the job."""
+
+    @property
+    def shown(self) -> Shown:
+        return Shown(self.max_bytes, self.raw, view=None)
+
+
+class Asking(Frozen):
+    """A prompt at which a job of the wait sits."""
+
+    key: str
+    """Of this prompt alone, in this wait."""
+    job_id: str
+    called: str
+    prompt: str | None
+    is_secret: bool
+
+
+class Look(Frozen):
+    """How a wait stands."""
+
+    waited: Sequence[Waited] | None
+    """None: it goes on."""
+    asking: Sequence[Asking] = ()
+    progress: str = ""
+
+
+class WaitEnd(Frozen):
+    word: EndWord
+    at: float
+    answer: Mapping[str, Any] = NOTHING
+    """What the face has answered, as it answered it."""
+    told: Sequence[str] = ()
+    """Ids of the jobs whose end that says."""
+
+
+# -- kept -------------------------------------------------------------------------------------------
+
+
+def keep_wait(context: Context, wait: KeptWait) -> KeptWait:
+    """After this it survives whatever happens to us. It gets its id here."""
+    home, record = context.store.home, {"format": jobdir.FORMAT_VERSION, **vars(wait)}
+    kept = next(
+        replace(wait, id=each) for each in _free_ids(wait) if waits.create(home, each, {**record, "id": each})
+    )
+    for job_id in wait.job_ids if wait.session else ():
+        if isinstance(context.store.load(job_id).state, Running):
+            expect(context, wait.session, job_id)
+    return kept
+
+
+def _free_ids(wait: KeptWait) -> Iterator[str]:
+    """The id of the job, where the wait is for its end; else one that begins with it, where there is one job."""
+    if len(wait.job_ids) != 1:
+        yield new_id()
+    (job_id,) = wait.job_ids
+    if not wait.until:
+        yield job_id
+    yield from (f"{job_id}.{number}" for number in itertools.count(2))
+
+
+def kept_wait(context: Context, wait_id: str) -> KeptWait:
+    record = waits.read(context.store.home, wait_id) if WAIT_ID.fullmatch(wait_id) else None
+    with contextlib.suppress(Malformed):
+        return KeptWait(**wait_of(record or {}))
+    raise WaitNotFound(wait_id)
+
+
+def wait_end(context: Context, wait: KeptWait) -> WaitEnd | None:
+    """None: it goes on, or nobody has looked since it was over. Who asks will tell the session."""
+    record = waits.ended(context.store.home, wait.id)
+    with contextlib.suppress(Malformed):
+        return None if record is None else _told(context.store.home, wait, record)
+    return None
+
+
+def end_wait(context: Context, wait: KeptWait, end: WaitEnd) -> WaitEnd:
+    """How it has ended: as we say, or as another process has said."""
+    context.live_waits.forget(wait.id)
+    home = context.store.home
+    return _told(home, wait, waits.end(home, wait.id, vars(end)))
+
+
+def _told(home: str, wait: KeptWait, record: Mapping[str, Any]) -> WaitEnd:
+    end = WaitEnd(**wait_end_of(record))
+    for job_id in end.told if wait.session else ():
+        sessions.claim(home, str(wait.session), job_id)
+    return end
+
+
+# -- looked at --------------------------------------------------------------------------------------
+
+
+def look_at_wait(context: Context, wait: KeptWait, *, asks: bool) -> Look:
+    """`asks`: the caller can ask a person, so a prompt that a person may answer does not end the wait."""
+    waits.note_asked(context.store.home, wait.id)
+    with context.live_waits.use(wait.id, lambda: _live(context, wait)) as live:
+        live.look()
+        asking = [_asking(context, wait, each) for each in live.asking] if asks else []
+        is_asked = bool(asking) and not any(each.is_secret for each in asking) and live.has_only_prompts
+        is_up = wait.deadline is not None and time.time() >= wait.deadline
+        if is_up or (live.is_over and not is_asked):
+            return Look(live.result(wait.shown))
+        return Look(None, asking) if is_asked else Look(None, progress=live.progress())
+
+
+def _live(context: Context, wait: KeptWait) -> Wait:
+    """With what came true while nobody looked."""
+    conditions = conditions_of(**wait.until)
+    live = Wait(context, wait.job_ids, conditions, wait.mode, wait.since)
+    for each in live.jobs:
+        each.came = missed(context, each.snapshot, conditions, wait.created_at)
+    return live
+
+
+def _asking(context: Context, wait: KeptWait, awaited: Awaited) -> Asking:
+    job = awaited.job
+    own = [key for key in waits.prompts_taken(context.store.home, wait.id) if key.startswith(job.id)]
+    prompt = prompt_told(context, awaited.snapshot, waits=True)
+    is_secret = prompt is not None and SECRET.search(prompt) is not None
+    return Asking(f"{job.id}.{len(own) + 1}", job.id, called(job.spec), prompt, is_secret)
+
+
+def sleep_until_over(context: Context, wait: KeptWait, cancellation: Cancellation) -> bool:
+    """Until a look tells something new, or perhaps earlier. True: it was cancelled."""
+    left_s = LONGEST_SLEEP_S if wait.deadline is None else wait.deadline - time.time()
+    with _live(context, wait) as live:
+        live.run(max(0.0, min(left_s, LONGEST_SLEEP_S)), cancellation, None)
+    return is_readable(cancellation.signal.fileno(), 0.0)
+
+
+# -- steered ----------------------------------------------------------------------------------------
+
+
+def answer_prompt(context: Context, wait: KeptWait, asking: Asking, text: str) -> None:
+    """Types into the job, unless another process has done so."""
+    if waits.take_prompt(context.store.home, wait.id, asking.key):
+        interact_with_job(context, asking.job_id, Typed(text), wait_s=TYPED_WAIT_S)
+
+
+def cancel_wait(context: Context, wait: KeptWait) -> None:
+    """Ends the wait. The jobs go on, unless the caller had asked for their end with it."""
+    if wait_end(context, wait) is None:
+        end_wait(context, wait, WaitEnd("cancelled", time.time()))
+        for job_id in wait.job_ids if wait.kills else ():
+            kill_job(context, job_id)

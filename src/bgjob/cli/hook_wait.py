@@ -1,0 +1,40 @@
+"""The part of a hook that waits: until a job of the session has ended, or the client is gone."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bgjob.home.event_log import EVENTS
+from bgjob.system.inotify import Inotify
+
+if TYPE_CHECKING:
+    from bgjob.cli.hook import Call
+
+FOR_EVER_S = 3600.0
+
+
+def wait_for_ends(
+    call: "Call", job_ids: Sequence[str] | None, tell: Callable[[Mapping[str, str]], bool]
+) -> bool:
+    """True: `tell` has told an end. False: none is left to be told, or the client is gone.
+
+    `job_ids`: those that are waited for; None: all that the session expects, also jobs that begin meanwhile.
+    """
+    client = os.getppid()
+    with contextlib.closing(Inotify()) as inotify:
+        inotify.watch(f"{call.home}/{EVENTS}")  # first: what happens while we look wakes us
+        while os.getppid() == client:
+            if tell(call.ended(job_ids)):
+                return True
+            if not _are_expected(call, job_ids):
+                return False
+            inotify.wait(
+                FOR_EVER_S
+            )  # also for an answer that is about to tell it: that is looked at now and then
+    return False
+
+
+def _are_expected(call: "Call", job_ids: Sequence[str] | None) -> bool:
+    expected = call.expected()
+    return bool(expected) if job_ids is None else any(job_id in expected for job_id in job_ids)

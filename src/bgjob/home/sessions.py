@@ -1,0 +1,167 @@
+"""What a client's session has still to be told: the ends of jobs that it started or waited for.
+
+    sessions/<key>/<job id>    an empty file: this session has not been told of the end of this job;
+                               locked by a call that waits for the job, whose answer will tell it
+    sessions/<key>/<job id>.asked-<n>   an empty file: this session has been told that the job sits at a prompt,
+                               when it had printed n bytes
+    sessions/<key>.client      of a client's process: the session that its server knows
+
+The name of a session is its client's business, so a digest of it is the key. Whoever tells of an end removes
+the file first, and of several processes that try only one succeeds: an end is told once. The file is there
+before the job, so that an end at once is not missed. A lock is free when its holder is gone: the end that a
+killed server would have told is told by the next process that looks.
+
+A client may begin a new session in the same process, of which its server is not told, but its hooks are.
+"""
+
+from __future__ import annotations
+
+import os
+
+from bgjob.home import jobdir, queue_dir, waits
+from bgjob.home.home_dir import make_inside
+from bgjob.home.layout import ID_CHARACTERS, READ_ONLY, is_directory
+from bgjob.home.locks import try_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bgjob.home.jobdir import Record
+
+SESSIONS = "sessions"
+KEY_BYTES = 16
+ASKED = ".asked-"
+# A cleaner may remove a directory that we have just made.
+TRIES = 3
+LOCK_TRIES = 10
+LOST: Record = {"cause": "lost"}
+
+
+def expect(home: str, session: str, job_id: str) -> None:
+    """The session is to be told when this job ends."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    for left in reversed(range(TRIES)):
+        make_inside(home, [SESSIONS, f"{SESSIONS}/{_key(session)}"])
+        try:
+            return os.close(os.open(_entry(home, session, job_id), flags, 0o600))
+        except FileNotFoundError:
+            if not left:
+                raise
+
+
+def expected(home: str, session: str) -> list[str]:
+    """Ids of the jobs that run, or whose end the session has not been told: the oldest first."""
+    directory = f"{home}/{SESSIONS}/{_key(session)}"
+    if not is_directory(directory):
+        return []
+    found = []
+    with os.scandir(directory) as entries:
+        for each in entries:
+            try:
+                found.append((each.stat(follow_symlinks=False).st_mtime_ns, each.name))
+            except FileNotFoundError:
+                pass  # told by another process meanwhile
+    return [name for _, name in sorted(found) if len(name) == ID_CHARACTERS]
+
+
+def ended(home: str, session: str) -> dict[str, Record]:
+    """The outcomes of the expected jobs that have ended; of a lost job one that says so."""
+    outcomes = {job_id: outcome_of(home, job_id) for job_id in expected(home, session)}
+    return {job_id: outcome for job_id, outcome in outcomes.items() if outcome}
+
+
+def outcome_of(home: str, job_id: str) -> Record | None:
+    """None: the job runs or waits, or has no directory yet."""
+    directory = queue_dir.job_directory(home, job_id)
+    if not is_directory(directory):
+        return None
+    phase, outcome = queue_dir.phase(directory)
+    return outcome or LOST if phase in ("ended", "lost") else None
+
+
+def claim(home: str, session: str, job_id: str) -> bool:
+    """True: the caller is the one to tell the session of this end. For an answer that says it anyway."""
+    try:
+        os.unlink(_entry(home, session, job_id))
+    except OSError:
+        return False
+    return True
+
+
+def claim_unless_told(home: str, session: str, job_id: str) -> bool:
+    """The same, for news and hooks: False also if a call that waits for the job will tell it."""
+    if is_told_elsewhere(home, session, job_id):
+        return False
+    fd = _opened(home, session, job_id)
+    if fd is None:
+        return False
+    try:
+        return try_lock(fd) and claim(home, session, job_id)
+    finally:
+        os.close(fd)
+
+
+def hold(home: str, session: str, job_id: str) -> int | None:
+    """A descriptor: until it is closed, `claim_unless_told` fails. None: there is nothing to tell."""
+    fd = _opened(home, session, job_id)
+    if fd is None:
+        return None
+    if try_lock(fd, LOCK_TRIES, is_shared=True):
+        return fd
+    os.close(fd)
+    return None
+
+
+def claim_prompt(home: str, session: str, job_id: str, printed_bytes: int) -> bool:
+    """True: the caller is the one to tell the session that the job sits at a prompt, with so much printed."""
+    mark = f"{job_id}{ASKED}{printed_bytes}"
+    directory = f"{home}/{SESSIONS}/{_key(session)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        names = os.listdir(directory)
+        if job_id not in names:
+            return False  # not a job of this session
+        os.close(os.open(f"{directory}/{mark}", flags, 0o600))
+        for name in names:
+            if name.startswith(f"{job_id}{ASKED}"):
+                os.unlink(f"{directory}/{name}")
+    except OSError:
+        return False
+    return True
+
+
+def is_told_elsewhere(home: str, session: str, job_id: str) -> bool:
+    """Whether the client asks for the end of this job by itself, so that news and hooks leave it out."""
+    return waits.will_tell(home, session, job_id)
+
+
+def note_client(home: str, process: str, session: str) -> None:
+    """The server of this client's process has its jobs under this session."""
+    make_inside(home, [SESSIONS])
+    jobdir.write_record(_client(home, process), {"session": session})
+
+
+def known_to_server(home: str, process: str) -> str | None:
+    """The session under which the server of this client's process has its jobs."""
+    session = (jobdir.read_record(_client(home, process)) or {}).get("session")
+    return session if isinstance(session, str) else None
+
+
+def _client(home: str, process: str) -> str:
+    return f"{home}/{SESSIONS}/{_key(process)}.client"
+
+
+def _opened(home: str, session: str, job_id: str) -> int | None:
+    try:
+        return os.open(_entry(home, session, job_id), READ_ONLY)
+    except OSError:
+        return None
+
+
+def _entry(home: str, session: str, job_id: str) -> str:
+    return f"{home}/{SESSIONS}/{_key(session)}/{job_id}"
+
+
+def _key(session: str) -> str:
+    import hashlib
+
+    return hashlib.blake2b(session.encode(errors="replace"), digest_size=KEY_BYTES).hexdigest()

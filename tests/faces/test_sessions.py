@@ -1,0 +1,253 @@
+"""A session is told once of each end, by whatever answers first: across servers, restarts and calls that wait."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+from uuid import uuid4
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from bgjob import __version__
+from bgjob.api import Jobs, Typed
+from bgjob.core.job import Exited
+from bgjob.home import sessions
+from bgjob.mcp.news_line import news_fields
+from tests.support.gate import Gate
+from tests.support.hooks import is_held
+from tests.support.http_server import META, HttpServer, stateless
+from tests.support.server import Server, StartServer
+from tests.support.shims import kill_both
+from tests.support.tools import new_caller
+from tests.support.waiting import PATIENCE_S, wait_until
+
+SESSION = "CLAUDE_CODE_SESSION_ID"
+Ended = Callable[[str], object]
+
+
+@pytest.fixture
+def session() -> str:
+    return str(uuid4())
+
+
+def news(server: Server) -> str | None:
+    return server.call("list_jobs", status="queued").get("news")
+
+
+class TestServers:
+    def test_a_server_that_was_killed_leaves_its_news_to_the_next_one_of_the_session(
+        self, start_server: StartServer, session: str, ended: Ended
+    ) -> None:
+        first = start_server(**{SESSION: session})
+        job_id = first.execute("exit 3", name="tests")
+        first.kill()
+        ended(job_id)
+        other, next_one = start_server(), start_server(**{SESSION: session})
+        assert news(other) is None
+        assert news(next_one) == f"tests ({job_id[:8]}) failed with exit code 3."
+        assert news(next_one) is None
+
+    def test_of_two_servers_of_one_session_one_tells(
+        self, start_server: StartServer, session: str, ended: Ended
+    ) -> None:
+        servers = [start_server(**{SESSION: session}) for _ in range(2)]
+        ended(servers[0].execute("exit 3", name="tests"))
+        told = [news(server) for server in servers * 2]
+        assert [line is None for line in told] == [False, True, True, True]
+
+    def test_a_job_that_nobody_saw_end_is_news_with_the_next_look(
+        self, start_server: StartServer, jobs: Jobs, gate: Gate, ended: Ended
+    ) -> None:
+        server = start_server()
+        lost = server.execute(f"{gate.pause}", name="gone")
+        gate.wait_until_reached()
+        kill_both(jobs, lost)
+        other = server.execute("true", name="quick")
+        ended(other)
+        wait_until(lambda: not jobs.has_shim(other))
+        told = news(server) or ""
+        assert f"quick ({other[:8]}) completed" in told
+        assert f"gone ({lost[:8]}) was lost" in told
+
+
+class TestWaiting:
+    def test_while_a_call_waits_for_a_job_no_other_answer_tells_of_it(
+        self, start_server: StartServer, session: str, jobs: Jobs, gate: Gate, ended: Ended
+    ) -> None:
+        server, other = start_server(**{SESSION: session}), start_server(**{SESSION: session})
+        job_id = server.execute(f"{gate.pause}; exit 3")
+        gate.wait_until_reached()
+        fd = sessions.hold(jobs.home, session, job_id)  # as a call does that has not answered yet
+        assert fd is not None
+        gate.open()
+        ended(job_id)
+        assert news(other) is None
+        os.close(fd)
+        assert "exit code 3" in (news(other) or "")
+
+    @pytest.mark.parametrize("tool", ["execute_command", "wait_for_job", "job_events"])
+    def test_the_answer_of_a_call_that_waited_is_the_telling(
+        self, start_server: StartServer, session: str, jobs: Jobs, gate: Gate, tool: str
+    ) -> None:
+        server, other = start_server(**{SESSION: session}), start_server(**{SESSION: session})
+        command = f"{gate.pause}; exit 3"
+        waiting = {"timeout_s": PATIENCE_S}
+        with ThreadPoolExecutor(1) as pool:
+            if tool == "execute_command":
+                call = pool.submit(server.call, tool, command=command, wait_s=PATIENCE_S)
+                gate.wait_until_reached()
+                ((_, job_id),) = jobs.store.ids()
+            else:
+                job_id = server.execute(command)
+                gate.wait_until_reached()
+                asked = {"job_ids": [job_id]} | ({"kinds": ["ended"]} if tool == "job_events" else {})
+                call = pool.submit(server.call, tool, **asked, **waiting)
+            wait_until(lambda: is_held(jobs.home, session, job_id))
+            gate.open()
+            assert "3" in json.dumps(call.result())
+        assert not sessions.claim(jobs.home, session, job_id)
+        assert (news(server), news(other)) == (None, None)
+
+    def test_a_wait_whose_time_was_up_is_told_of_the_end_later(
+        self, start_server: StartServer, gate: Gate, ended: Ended
+    ) -> None:
+        """Also of a job that another session has started."""
+        ours, other = start_server(), start_server()
+        job_id = other.execute(f"{gate.pause}; exit 3", name="theirs")
+        gate.wait_until_reached()
+        assert news(ours) is None
+        ours.call("wait_for_job", job_ids=[job_id], timeout_s=0.1)
+        gate.open()
+        ended(job_id)
+        for server in (ours, other):
+            assert news(server) == f"theirs ({job_id[:8]}) failed with exit code 3."
+
+    def test_a_wait_that_was_cancelled_tells_nothing(
+        self,
+        start_server: StartServer,
+        session: str,
+        jobs: Jobs,
+        gate: Gate,
+        ended: Ended,
+        portal: BlockingPortal,
+    ) -> None:
+        server = start_server(**{SESSION: session})
+        job_id = server.execute(f"{gate.pause}; exit 3")
+        gate.wait_until_reached()
+        given = {"job_ids": [job_id], "timeout_s": 40}
+        call = portal.start_task_soon(lambda: server.client.call_tool("wait_for_job", given))
+        wait_until(lambda: is_held(jobs.home, session, job_id))
+        assert call.cancel()
+        wait_until(lambda: not is_held(jobs.home, session, job_id))
+        gate.open()
+        ended(job_id)
+        assert "exit code 3" in (news(server) or "")
+
+    def test_a_killed_job_is_told_by_the_answer_of_the_kill(
+        self, start_server: StartServer, session: str, jobs: Jobs
+    ) -> None:
+        server = start_server(**{SESSION: session})
+        job_id = server.execute("cat")
+        server.call("kill_job", job_id=job_id)
+        assert not sessions.claim(jobs.home, session, job_id)
+
+    def test_so_is_a_job_that_ends_by_what_was_typed(
+        self, start_server: StartServer, session: str, jobs: Jobs
+    ) -> None:
+        server = start_server(**{SESSION: session})
+        job_id = server.execute("read x; exit 3")
+        answer = server.call("interact_with_job", job_id=job_id, input="x", wait_s=PATIENCE_S)
+        assert answer["status"] == "failed"
+        assert not sessions.claim(jobs.home, session, job_id)
+
+
+class TestVerbs:
+    """What an answer tells is claimed before others may tell it: by the verb itself, not by its face."""
+
+    VERBS: ClassVar[dict[str, Callable[[Jobs, str, str], object]]] = {
+        "wait": lambda jobs, job_id, session: jobs.wait_for([job_id], session=session),
+        "kill": lambda jobs, job_id, session: jobs.kill(job_id, session=session),
+        "events": lambda jobs, job_id, session: jobs.events(
+            kinds=["ended"], timeout_s=PATIENCE_S, session=session
+        ),
+    }
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_a_verb_that_tells_of_an_end_claims_it(
+        self, jobs: Jobs, session: str, ended: Ended, verb: str
+    ) -> None:
+        job_id = jobs.execute("exit 3", by={"session": session}).id
+        ended(job_id)
+        self.VERBS[verb](jobs, job_id, session)
+        assert not sessions.claim(jobs.home, session, job_id)
+
+    def test_so_does_one_that_types(self, jobs: Jobs, session: str) -> None:
+        job_id = jobs.execute("read x", by={"session": session}).id
+        done = jobs.interact(job_id, Typed("x"), wait_s=PATIENCE_S, session=session)
+        assert isinstance(done.job.state, Exited)
+        assert not sessions.claim(jobs.home, session, job_id)
+
+    @pytest.mark.parametrize("verb", ["wait", "events"])
+    def test_an_answer_that_nobody_will_read_claims_nothing(
+        self, jobs: Jobs, session: str, ended: Ended, verb: str
+    ) -> None:
+        job_id = jobs.execute("exit 3", by={"session": session}).id
+        ended(job_id)
+        caller = new_caller()
+        cancellation = caller.cancellation
+        caller.cancel()
+        if verb == "wait":
+            jobs.wait_for([job_id], session=session, cancellation=cancellation)
+        else:
+            jobs.events(kinds=["ended"], timeout_s=PATIENCE_S, session=session, cancellation=cancellation)
+        caller.close()
+        assert sessions.claim(jobs.home, session, job_id)
+
+    def test_so_does_its_line_of_news(self, jobs: Jobs, session: str, ended: Ended) -> None:
+        ended(jobs.execute("exit 3", by={"session": session}).id)
+        caller = new_caller(session=session)
+        caller.cancel()
+        assert news_fields(jobs, caller, {}, {}) == {}
+        assert "exit code 3" in news_fields(jobs, new_caller(session=session), {}, {})["news"]
+
+
+class TestOverHttp:
+    def test_a_request_that_names_its_session_has_news(self, home: Path, ended: Ended) -> None:
+        def call(
+            server: HttpServer, tool: str, session: str | None, **arguments: object
+        ) -> dict[str, object]:
+            meta = META | ({"sessionId": session} if session else {})
+            message, headers = stateless("tools/call", name=tool, arguments=arguments, _meta=meta)
+            answer: dict[str, object] = server.post(message, *headers).json["result"]["structuredContent"]
+            return answer
+
+        with HttpServer(home) as first, HttpServer(home) as second:
+            second.token = first.token
+            job_id = str(call(first, "execute_command", "ours", command="exit 3", name="tests")["job_id"])
+            ended(job_id)
+            for session in (None, "theirs"):
+                assert "news" not in call(second, "list_jobs", session, status="running")
+            told = [call(each, "list_jobs", "ours", status="running") for each in (second, first)]
+        assert [answer.get("news") for answer in told] == [
+            f"tests ({job_id[:8]}) failed with exit code 3.",
+            None,
+        ]
+
+
+def test_the_record_of_a_job_says_who_started_it(home: Path, jobs: Jobs, tmp_path: Path) -> None:
+    started = subprocess.run(
+        [Path(sys.executable).with_name("bgjob"), "run", "--", "true"],
+        env={"BGJOB_HOME": str(home), "PATH": "/usr/bin:/bin", SESSION: "not the command line's"},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    by = jobs.status(started.stdout.strip()).job.spec.by
+    assert by == {"client": "bgjob", "version": __version__, "cwd": str(tmp_path)}
+    assert not (home / "sessions").exists()

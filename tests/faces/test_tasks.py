@@ -1,0 +1,604 @@
+"""Waits that become tasks: of the extension, where the server decides, and of the handshake of 2025-11-25."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob.api import Jobs, Typed
+from bgjob.home import sessions, waits
+from tests.support.raw_client import Message, RawClient
+from tests.support.requires import linux_only
+from tests.support.waiting import wait_until
+
+TASKS = "io.modelcontextprotocol/tasks"
+KNOWS_TASKS: Mapping[str, Any] = {"extensions": {TASKS: {}}}
+ASKS_TOO = {**KNOWS_TASKS, "elicitation": {"form": {}}}
+MISSING_CAPABILITY, INVALID_PARAMS, METHOD_NOT_FOUND = -32021, -32602, -32601
+SESSION = "the session"
+NO_TASK = "00000000-0000-4000-8000-000000000000"
+
+Start = Callable[..., "TaskClient"]
+
+
+class Gate:
+    """A lock that we hold: commands wait for it until we let it go."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self.wait = f"flock -s {path} true"
+
+    def open(self) -> None:
+        self._file.close()
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    gate = Gate(tmp_path / "gate")
+    yield gate
+    gate.open()
+
+
+class TaskClient(RawClient):
+    """Of the stateless revision, with these capabilities in each request."""
+
+    capabilities: Mapping[str, Any] = KNOWS_TASKS
+
+    def alone(self, **params: Any) -> Message:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+        }
+        return {**params, "_meta": meta}
+
+    def result(self, method: str, **params: Any) -> Message:
+        answer = self.ask(method, self.alone(**params))
+        assert "result" in answer, answer
+        return dict(answer["result"])
+
+    def error(self, method: str, **params: Any) -> Message:
+        return dict(self.ask(method, self.alone(**params))["error"])
+
+    def tool(self, name: str, **arguments: Any) -> Message:
+        return self.result("tools/call", name=name, arguments=arguments)
+
+    def task(self, name: str, **arguments: Any) -> str:
+        """Its id: the call must have become one."""
+        result = self.tool(name, **arguments)
+        assert result["resultType"] == "task", result
+        return str(result["taskId"])
+
+    def get(self, task_id: str) -> Message:
+        return self.result("tasks/get", taskId=task_id)
+
+    def until(self, task_id: str, *statuses: str) -> Message:
+        found: list[Message] = []
+
+        def stands_so() -> bool:
+            found.append(self.get(task_id))
+            return found[-1]["status"] in statuses
+
+        wait_until(stands_so)
+        return found[-1]
+
+    def answer(self, task_id: str) -> Message:
+        """What the call would have answered, once the task is completed."""
+        return dict(self.until(task_id, "completed")["result"]["structuredContent"])
+
+
+@pytest.fixture
+def start(home: Path) -> Iterator[Start]:
+    """Any number of servers of one session, whose calls become tasks at once."""
+    with contextlib.ExitStack() as started:
+
+        def client(**environment: str) -> TaskClient:
+            own = {"MCP_BG_TASK_AFTER": "0", "CLAUDE_CODE_SESSION_ID": SESSION, **environment}
+            client = TaskClient(home, **own)
+            started.push(client)
+            return client
+
+        yield client
+
+
+@pytest.fixture
+def client(start: Start) -> TaskClient:
+    return start()
+
+
+class TestWhatBecomesATask:
+    def test_the_server_says_that_it_knows_tasks(self, client: TaskClient) -> None:
+        capabilities = client.result("server/discover")["capabilities"]
+        assert capabilities["extensions"] == {TASKS: {}}
+        assert "tasks" not in capabilities
+
+    def test_a_start_with_a_wait(self, client: TaskClient, gate: Gate) -> None:
+        created = client.tool("execute_command", command=f"{gate.wait}; exit 3", wait_s=30)
+        assert created["resultType"] == "task"
+        assert created["status"] == "working"
+        assert created["ttlMs"] is None
+        assert created["pollIntervalMs"] == 2000
+        assert "result" not in created
+        gate.open()
+        answer = client.answer(created["taskId"])
+        assert answer["job_id"] == created["taskId"]
+        assert (answer["status"], answer["exit_code"]) == ("failed", 3)
+
+    def test_a_wait_for_a_job_that_runs(self, client: TaskClient, gate: Gate) -> None:
+        job_id = client.tool("execute_command", command=f"echo first; {gate.wait}; echo last")[
+            "structuredContent"
+        ]["job_id"]
+        assert client.task("wait_for_job", job_ids=[job_id], timeout_s=30) == job_id
+        gate.open()
+        (job,) = client.answer(job_id)["jobs"]
+        assert (job["condition"], job["exit_code"], job["stdout"]) == ("exit", 0, "first\nlast\n")
+
+    def test_until(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task(
+            "execute_command", command=f"{gate.wait}; echo it is ready; cat", until={"pattern": "ready"}
+        )
+        assert client.get(task_id)["status"] == "working"
+        gate.open()
+        answer = client.answer(task_id)
+        assert (answer["met"], answer["condition"], answer["match"]) == (True, "pattern", "it is ready")
+        assert answer["status"] == "running"
+        assert task_id.startswith(answer["job_id"])
+
+    def test_the_id_of_a_task_names_its_job(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, until={"pattern": "x"})
+        status = client.tool("get_job_status", job_id=task_id)["structuredContent"]
+        assert status["status"] == "running"
+
+    def test_several_jobs(self, client: TaskClient, gate: Gate) -> None:
+        ids = [
+            client.tool("execute_command", command=f"{gate.wait}; exit {code}")["structuredContent"]["job_id"]
+            for code in (1, 2)
+        ]
+        task_id = client.task("wait_for_job", job_ids=ids, mode="all", timeout_s=40)
+        assert task_id not in ids
+        gate.open()
+        assert [job["exit_code"] for job in client.answer(task_id)["jobs"]] == [1, 2]
+
+    def test_its_answer_has_the_size_that_was_asked_for(self, client: TaskClient, gate: Gate) -> None:
+        command = f"{gate.wait}; seq 100000"
+        task_id = client.task("execute_command", command=command, wait_s=40, max_tokens=100)
+        gate.open()
+        answer = client.answer(task_id)
+        assert len(answer["stdout"]) < 1000
+        assert answer["stdout_left_out_bytes"] > 500_000
+
+    def test_a_start_without_a_wait_does_not(self, client: TaskClient, gate: Gate) -> None:
+        started = client.tool("execute_command", command=gate.wait)
+        assert started["resultType"] == "complete"
+        assert started["structuredContent"]["status"] == "running"
+
+    def test_what_is_over_in_time_does_not(self, start: Start) -> None:
+        patient = start(MCP_BG_TASK_AFTER="40")
+        ended = patient.tool("execute_command", command="exit 3", wait_s=45)
+        assert ended["resultType"] == "complete"
+        assert ended["structuredContent"]["exit_code"] == 3
+
+    def test_a_wait_that_is_shorter_does_not(self, start: Start, gate: Gate) -> None:
+        patient = start(MCP_BG_TASK_AFTER="1")
+        answer = patient.tool("execute_command", command=gate.wait, wait_s=0.5)
+        assert answer["structuredContent"]["status"] == "running"
+
+    def test_a_client_that_does_not_know_tasks_never_sees_one(self, client: TaskClient, gate: Gate) -> None:
+        client.capabilities = {}
+        answer = client.tool("execute_command", command=f"sleep 0.2; {gate.wait}", wait_s=1)
+        assert answer["resultType"] == "complete"
+        assert answer["structuredContent"]["status"] == "running"
+        error = client.error("tasks/get", taskId=NO_TASK)
+        assert error["code"] == MISSING_CAPABILITY
+        assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+
+    def test_a_client_of_the_handshake_that_declares_the_extension_never_sees_one(
+        self, home: Path, gate: Gate
+    ) -> None:
+        with RawClient(home, MCP_BG_TASK_AFTER="0") as old:
+            hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "old", "version": "1"}}
+            old.ask("initialize", {**hello, "capabilities": KNOWS_TASKS})
+            answer = old.call("execute_command", {"command": gate.wait, "wait_s": 0.5})
+            assert answer["structuredContent"]["status"] == "running"
+            assert old.ask("tasks/get", {"taskId": NO_TASK})["error"]["code"] == METHOD_NOT_FOUND
+
+
+class TestHowLong:
+    def test_a_model_that_asks_for_no_longer_than_a_call_is_told_of_the_end(
+        self, start: Start, home: Path, gate: Gate
+    ) -> None:
+        client = start(MCP_BG_MAX_WAIT="0.3")
+        task_id = client.task("execute_command", command=gate.wait, wait_s=0.2)
+        wait = waits.read(str(home), task_id)
+        assert wait is not None
+        assert wait["deadline"] is None
+        gate.open()
+        assert client.answer(task_id)["exit_code"] == 0
+
+    def test_one_that_says_how_much_longer_is_told_when_that_time_is_up(
+        self, start: Start, gate: Gate
+    ) -> None:
+        client = start(MCP_BG_MAX_WAIT="0.1")
+        task_id = client.task("execute_command", command=gate.wait, wait_s=0.3)
+        assert client.answer(task_id)["status"] == "running"
+
+
+class TestAnyServer:
+    def test_a_task_survives_its_server(self, start: Start, gate: Gate) -> None:
+        first = start()
+        task_id = first.task("execute_command", command=f"{gate.wait}; exit 5", wait_s=30)
+        first.process.kill()
+        first.process.wait()
+        gate.open()
+        assert start().answer(task_id)["exit_code"] == 5
+
+    def test_what_came_true_while_nobody_listened_is_told(self, start: Start, jobs: Jobs, gate: Gate) -> None:
+        first = start()
+        command = f"{gate.wait}; echo ready; echo and more; exit 4"
+        task_id = first.task("execute_command", command=command, until={"pattern": "ready"})
+        first.process.kill()
+        first.process.wait()
+        gate.open()
+        jobs.wait_for([task_id.partition(".")[0]])
+        answer = start().answer(task_id)
+        assert (answer["met"], answer["match"]) == (True, "ready")
+
+    def test_a_silence_while_nobody_listened_is_told(self, start: Start, jobs: Jobs, tmp_path: Path) -> None:
+        first, later = start(), Gate(tmp_path / "later")
+        command = f"echo one; {later.wait}; echo two; sleep 60"
+        task_id = first.task("execute_command", command=command, until={"silence_s": 2})
+        first.process.kill()
+        first.process.wait()
+        job_id = task_id.partition(".")[0]
+        wait_until(lambda: (jobs.status(job_id).idle_s or 0) > 2.5)
+        later.open()
+        jobs.wait_for([job_id], pattern="two")
+        answer = start().answer(task_id)
+        assert (answer["met"], answer["condition"]) == (True, "silence")
+        jobs.kill(job_id)
+
+    @linux_only
+    def test_a_prompt_that_somebody_answered_while_nobody_listened_is_told(
+        self, start: Start, jobs: Jobs, gate: Gate
+    ) -> None:
+        first = start()
+        command = f"{gate.wait}; {ASKS.format(then='sleep 60')}"
+        task_id = first.task("execute_command", command=command, until={"for_input": True})
+        first.process.kill()
+        first.process.wait()
+        gate.open()
+        job_id = task_id.partition(".")[0]
+        wait_until(lambda: bool(jobs.events(job_ids=[job_id], kinds=["input"]).events))
+        jobs.interact(job_id, Typed("yes"), wait_s=0)
+        jobs.wait_for([job_id], pattern="got yes")
+        answer = start().answer(task_id)
+        assert (answer["met"], answer["condition"]) == (True, "input")
+        jobs.kill(job_id)
+
+    def test_how_it_ended_does_not_change(self, start: Start, jobs: Jobs, gate: Gate) -> None:
+        first, second = start(), start()
+        command = f"echo ready; {gate.wait}; echo more; exit 4"
+        task_id = first.task("execute_command", command=f"sleep 0.3; {command}", until={"pattern": "ready"})
+        before = first.until(task_id, "completed")
+        gate.open()
+        jobs.wait_for([task_id.partition(".")[0]])
+        assert second.get(task_id)["result"] == before["result"]
+        assert first.get(task_id)["lastUpdatedAt"] == before["lastUpdatedAt"]
+
+    def test_a_second_wait_for_the_same_job_is_another_task(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        other = client.task("wait_for_job", job_ids=[task_id], timeout_s=30)
+        assert other != task_id
+        gate.open()
+        assert client.answer(other)["jobs"][0]["job_id"] == task_id
+        assert client.answer(task_id)["job_id"] == task_id
+
+    def test_a_job_that_was_removed(self, client: TaskClient, jobs: Jobs) -> None:
+        task_id = client.task("execute_command", command="sleep 0.2", wait_s=30)
+        jobs.wait_for([task_id])
+        wait_until(lambda: not jobs.has_shim(task_id))
+        shutil.rmtree(jobs.directory(task_id))
+        result = client.until(task_id, "completed")["result"]
+        assert result["isError"] is True
+        assert "not found" in result["content"][0]["text"]
+
+    @pytest.mark.parametrize("task_id", [NO_TASK, "", "../jobs", "x" * 5000, "\u202e", None, 7])
+    @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel", "tasks/update"])
+    def test_no_such_task(self, client: TaskClient, method: str, task_id: object) -> None:
+        error = client.error(method, taskId=task_id, inputResponses={})
+        assert error["code"] == INVALID_PARAMS
+        assert len(error["message"]) < 500
+
+
+class TestCancel:
+    def test_ends_the_wait_and_leaves_the_job_alone(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=f"{gate.wait}; echo done", wait_s=30)
+        assert client.result("tasks/cancel", taskId=task_id)["resultType"] == "complete"
+        assert client.get(task_id)["status"] == "cancelled"
+        assert client.tool("get_job_status", job_id=task_id)["structuredContent"]["status"] == "running"
+        gate.open()
+        assert client.get(task_id)["status"] == "cancelled"
+        client.result("tasks/cancel", taskId=task_id)
+
+    def test_ends_the_job_if_that_was_asked_for(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task(
+            "execute_command", command=gate.wait, wait_s=30, options={"kill_on_cancel": True}
+        )
+        client.result("tasks/cancel", taskId=task_id)
+        assert client.get(task_id)["status"] == "cancelled"
+        assert client.tool("get_job_status", job_id=task_id)["structuredContent"]["status"] == "killed"
+
+    def test_after_the_end_it_changes_nothing(self, client: TaskClient) -> None:
+        task_id = client.task("execute_command", command="sleep 0.2; exit 3", wait_s=30)
+        client.answer(task_id)
+        client.result("tasks/cancel", taskId=task_id)
+        assert client.get(task_id)["status"] == "completed"
+
+    def test_a_cancelled_call_leaves_no_task(self, start: Start, home: Path, gate: Gate) -> None:
+        client = start(MCP_BG_TASK_AFTER="40")
+        call = client.send(
+            "tools/call",
+            client.alone(name="execute_command", arguments={"command": gate.wait, "wait_s": 45}),
+        )
+        wait_until(lambda: len(list((home / "jobs").glob("*/run.json"))) == 1)
+        client.write(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}' % call)
+        client.result("server/discover")
+        assert not (home / "waits").exists()
+
+
+ASKS = "printf 'Delete it? '; read answer; echo \"got $answer\"; {then}"
+
+
+@linux_only
+class TestPrompts:
+    def start(self, client: TaskClient, then: str = "exit 6", **options: Any) -> str:
+        client.capabilities = ASKS_TOO
+        command = ASKS.format(then=then)
+        return client.task("execute_command", command=command, wait_s=30, stdin="open", **options)
+
+    def test_a_client_that_can_ask_is_asked(self, client: TaskClient) -> None:
+        task_id = self.start(client)
+        task = client.until(task_id, "input_required")
+        ((key, request),) = task["inputRequests"].items()
+        assert request["method"] == "elicitation/create"
+        assert "Delete it?" in request["params"]["message"]
+        assert request["params"]["requestedSchema"]["required"] == ["input"]
+        assert client.get(task_id)["inputRequests"].keys() == {key}
+        response = {key: {"action": "accept", "content": {"input": "yes"}}}
+        acknowledged = client.result("tasks/update", taskId=task_id, inputResponses=response)
+        assert acknowledged.keys() == {"resultType", "_meta"}
+        answer = client.answer(task_id)
+        assert (answer["exit_code"], answer["stdout"]) == (6, "Delete it? got yes\n")
+
+    def test_from_any_server_and_each_prompt_once(self, start: Start) -> None:
+        first = start()
+        task_id = self.start(first, then=ASKS.format(then="exit 0"))
+        (key,) = first.until(task_id, "input_required")["inputRequests"]
+        first.process.kill()
+        first.process.wait()
+        second = start()
+        second.capabilities = ASKS_TOO
+        response = {key: {"action": "accept", "content": {"input": "1"}}}
+        second.result("tasks/update", taskId=task_id, inputResponses=response)
+        second.result("tasks/update", taskId=task_id, inputResponses=response)  # a repeat types nothing
+        (other,) = second.until(task_id, "input_required")["inputRequests"]
+        assert other != key
+        response = {other: {"action": "accept", "content": {"input": "2"}}}
+        second.result("tasks/update", taskId=task_id, inputResponses=response)
+        assert second.answer(task_id)["stdout"] == "Delete it? got 1\nDelete it? got 2\n"
+
+    def test_a_person_who_declines_leaves_it_to_the_model(self, client: TaskClient) -> None:
+        task_id = self.start(client)
+        (key,) = client.until(task_id, "input_required")["inputRequests"]
+        client.result("tasks/update", taskId=task_id, inputResponses={key: {"action": "decline"}})
+        answer = client.answer(task_id)
+        assert (answer["status"], answer["prompt"]) == ("running", "Delete it?")
+        client.tool("kill_job", job_id=task_id)
+
+    def test_a_client_that_cannot_ask_gets_the_prompt_as_its_answer(self, client: TaskClient) -> None:
+        task_id = client.task("execute_command", command=ASKS.format(then=""), wait_s=30, stdin="open")
+        answer = client.answer(task_id)
+        assert (answer["status"], answer["waits_for_input"]) == ("running", True)
+        client.tool("kill_job", job_id=task_id)
+
+    def test_nobody_is_asked_for_a_password(self, client: TaskClient) -> None:
+        client.capabilities = ASKS_TOO
+        command = "printf 'Password: '; read answer"
+        task_id = client.task("execute_command", command=command, wait_s=30, stdin="open")
+        assert client.answer(task_id)["prompt"] == "Password:"
+        client.tool("kill_job", job_id=task_id)
+
+    @pytest.mark.parametrize(
+        "response",
+        [
+            None,
+            [],
+            "x",
+            1,
+            {"action": 1},
+            {"action": "accept"},
+            {"action": "accept", "content": {"input": 1}},
+        ],
+    )
+    def test_a_response_that_cannot_be_read(self, client: TaskClient, response: object) -> None:
+        task_id = self.start(client)
+        (key,) = client.until(task_id, "input_required")["inputRequests"]
+        for responses in ({key: response}, *([] if isinstance(response, dict) else [response])):
+            error = client.error("tasks/update", taskId=task_id, inputResponses=responses)
+            assert error["code"] == INVALID_PARAMS
+        assert client.get(task_id)["status"] == "input_required"
+        client.tool("kill_job", job_id=task_id)
+
+    def test_a_response_to_no_request_is_ignored(self, client: TaskClient) -> None:
+        task_id = self.start(client)
+        client.until(task_id, "input_required")
+        unknown = {"nothing": {"action": "accept", "content": {"input": "x"}}}
+        client.result("tasks/update", taskId=task_id, inputResponses=unknown)
+        assert client.get(task_id)["status"] == "input_required"
+        client.tool("kill_job", job_id=task_id)
+        assert client.answer(task_id)["status"] == "killed"
+
+
+class TestSubscription:
+    def listen(self, client: TaskClient, *task_ids: str) -> Message:
+        client.send("subscriptions/listen", client.alone(notifications={"taskIds": list(task_ids)}))
+        return dict(client.next_message()["params"]["notifications"])
+
+    def test_its_client_is_told_of_the_end(self, start: Start, gate: Gate) -> None:
+        task_id = start().task("execute_command", command=f"{gate.wait}; exit 3", wait_s=30)
+        other = start()
+        assert self.listen(other, task_id, NO_TASK) == {"taskIds": [task_id]}
+        first = other.next_message()
+        assert (first["method"], first["params"]["status"]) == ("notifications/tasks", "working")
+        gate.open()
+        params = other.next_message()["params"]
+        assert (params["taskId"], params["status"]) == (task_id, "completed")
+        assert params["result"]["structuredContent"]["exit_code"] == 3
+
+    @linux_only
+    def test_and_of_a_prompt(self, client: TaskClient) -> None:
+        client.capabilities = ASKS_TOO
+        command = ASKS.format(then="")
+        task_id = client.task("execute_command", command=command, wait_s=30, stdin="open")
+        self.listen(client, task_id)
+        told = [client.next_message()["params"]]
+        if told[-1]["status"] == "working":
+            told.append(client.next_message()["params"])
+        assert told[-1]["status"] == "input_required"
+        (key,) = told[-1]["inputRequests"]
+        response = {key: {"action": "accept", "content": {"input": "y"}}}
+        client.send("tasks/update", client.alone(taskId=task_id, inputResponses=response))
+        while (message := client.next_message()).get("params", {}).get("status") != "completed":
+            assert message.get("method", "notifications/tasks") == "notifications/tasks"
+
+    def test_who_does_not_know_tasks_is_refused(self, client: TaskClient) -> None:
+        client.capabilities = {}
+        error = client.error("subscriptions/listen", notifications={"taskIds": [NO_TASK]})
+        assert error["code"] == MISSING_CAPABILITY
+
+
+class TestKept:
+    def test_a_wait_that_is_over_is_removed_when_nobody_has_asked_for_a_day(
+        self, start: Start, home: Path, gate: Gate
+    ) -> None:
+        eager = start(MCP_BG_CLEANUP_INTERVAL="0.000001")
+        over = eager.task("execute_command", command="sleep 0.2", wait_s=30)
+        eager.answer(over)
+        goes_on, young = (eager.task("execute_command", command=gate.wait, wait_s=30) for _ in range(2))
+        for task_id in (over, goes_on):
+            os.utime(home / "waits" / task_id / "wait.json", (1, 1))
+        eager.tool("execute_command", command="true")
+        assert sorted(waits.ids(str(home))) == sorted([goes_on, young])
+
+    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": 7}', "\0"])
+    def test_a_record_that_cannot_be_read_is_no_task(
+        self, client: TaskClient, home: Path, gate: Gate, text: str
+    ) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        (home / "waits" / task_id / "wait.json").write_text(text)
+        assert client.error("tasks/get", taskId=task_id)["code"] == INVALID_PARAMS
+
+
+class TestOnceOnly:
+    def test_what_a_task_has_told_is_no_news(self, client: TaskClient, home: Path, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        assert sessions.expected(str(home), SESSION) == [task_id]
+        gate.open()
+        client.answer(task_id)
+        assert sessions.expected(str(home), SESSION) == []
+        assert "news" not in client.tool("list_jobs")["structuredContent"]
+
+    def test_whoever_asks_for_a_task_will_tell(self, client: TaskClient, home: Path, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        assert waits.will_tell(str(home), SESSION, task_id)
+        assert not waits.will_tell(str(home), "another", task_id)
+        os.utime(home / "waits" / task_id / "wait.json", (1, 1))
+        assert not waits.will_tell(str(home), SESSION, task_id)
+        client.get(task_id)
+        assert waits.will_tell(str(home), SESSION, task_id)
+
+
+class TestOfTheHandshake:
+    """What 2025-11-25 had, for clients that declare it."""
+
+    @pytest.fixture
+    def old(self, home: Path) -> Iterator[RawClient]:
+        with RawClient(home) as client:
+            hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "old", "version": "1"}}
+            welcome = client.ask("initialize", {**hello, "capabilities": {"tasks": {"cancel": {}}}})["result"]
+            assert welcome["capabilities"]["tasks"] == {"cancel": {}, "requests": {"tools": {"call": {}}}}
+            assert "extensions" not in welcome["capabilities"]
+            yield client
+
+    def call(self, client: RawClient, tool: str, **arguments: Any) -> Message:
+        return client.ask("tools/call", {"name": tool, "arguments": arguments, "task": {"ttl": 60000}})
+
+    def test_which_tools_may_be_called_as_tasks(self, old: RawClient) -> None:
+        support = {tool["name"]: tool.get("execution") for tool in old.tools()}
+        assert {name for name, given in support.items() if given} == {"execute_command", "wait_for_job"}
+        assert support["wait_for_job"] == {"taskSupport": "optional"}
+        refused = self.call(old, "list_jobs")
+        assert refused["error"]["code"] == METHOD_NOT_FOUND
+
+    def test_its_result_comes_when_it_is_over(self, old: RawClient, gate: Gate) -> None:
+        task = self.call(old, "execute_command", command=f"{gate.wait}; exit 3", wait_s=30)["result"]["task"]
+        assert (task["status"], task["ttl"], task["pollInterval"]) == ("working", None, 2000)
+        assert old.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "working"
+        asked = old.send("tasks/result", {"taskId": task["taskId"]})
+        old.ask("ping")
+        gate.open()
+        result = old.answer_to(asked)["result"]
+        assert result["structuredContent"]["exit_code"] == 3
+        related = result["_meta"]["io.modelcontextprotocol/related-task"]
+        assert related == {"taskId": task["taskId"]}
+
+    def test_its_time_is_what_was_asked_for(self, old: RawClient, gate: Gate) -> None:
+        job_id = old.execute(gate.wait)
+        task = self.call(old, "wait_for_job", job_ids=[job_id], timeout_s=0.2)["result"]["task"]
+        result = old.ask("tasks/result", {"taskId": task["taskId"]})["result"]
+        assert result["structuredContent"]["met"] is False
+
+    def test_a_call_that_waits_for_nothing_is_over_at_once(self, old: RawClient, gate: Gate) -> None:
+        task = self.call(old, "execute_command", command=gate.wait)["result"]["task"]
+        assert task["status"] == "working"
+        assert old.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
+        result = old.ask("tasks/result", {"taskId": task["taskId"]})["result"]
+        assert result["structuredContent"]["status"] == "running"
+
+    def test_an_error_is_a_task_that_failed(self, old: RawClient) -> None:
+        task = self.call(old, "wait_for_job", job_ids=[NO_TASK])["result"]["task"]
+        assert old.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "failed"
+        assert old.ask("tasks/result", {"taskId": task["taskId"]})["result"]["isError"] is True
+
+    def test_cancel(self, old: RawClient, gate: Gate) -> None:
+        task = self.call(old, "execute_command", command=gate.wait, wait_s=30)["result"]["task"]
+        cancelled = old.ask("tasks/cancel", {"taskId": task["taskId"]})["result"]
+        assert cancelled["status"] == "cancelled"
+        assert old.ask("tasks/result", {"taskId": task["taskId"]})["error"]["code"] == INVALID_PARAMS
+
+    def test_without_the_word_task_a_call_is_a_call(self, old: RawClient) -> None:
+        answer = old.call("execute_command", {"command": "exit 3", "wait_s": 30})
+        assert answer["structuredContent"]["exit_code"] == 3
+
+    @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
+    def test_older_revisions_have_none(self, home: Path, revision: str) -> None:
+        with RawClient(home) as client:
+            hello = {"protocolVersion": revision, "clientInfo": {"name": "old", "version": "1"}}
+            welcome = client.ask("initialize", {**hello, "capabilities": {"tasks": {}}})["result"]
+            assert "tasks" not in welcome["capabilities"]
+            assert not any("execution" in tool for tool in client.tools())
+            answer = self.call(client, "execute_command", command="exit 3", wait_s=30)["result"]
+            assert answer["structuredContent"]["exit_code"] == 3
+
+    def test_killed_while_its_client_waits(self, old: RawClient, gate: Gate) -> None:
+        task = self.call(old, "execute_command", command=gate.wait, wait_s=30)["result"]["task"]
+        old.send("tasks/result", {"taskId": task["taskId"]})
+        old.ask("ping")
+        os.kill(old.process.pid, signal.SIGTERM)
+        assert old.process.wait(timeout=30) != 0

@@ -1,0 +1,98 @@
+"""`bgjob hook` as a client runs it: a process of its own, with the client's JSON on stdin."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bgjob.home import sessions
+from bgjob.home.locks import try_lock
+from bgjob.system.processes import START_TICKS, stat_of
+from tests.support.waiting import PATIENCE_S
+
+BGJOB = str(Path(sys.executable).with_name("bgjob"))
+OF_A_CLIENT = ("CLAUDE", "CODEX", "GEMINI")
+ATTENDED = {"CLAUDE_CODE_SESSION_ATTENDED": "1"}
+FORMS = {
+    "claude": {"context": "UserPromptSubmit", "stop": "Stop"},
+    "codex": {"context": "UserPromptSubmit", "stop": "Stop"},
+    "gemini": {"context": "BeforeAgent", "stop": "AfterAgent"},
+}
+
+
+def own_process() -> str:
+    """The session of a client that does not name it: for a hook that the test runs, the test."""
+    return f"process {os.getpid()} of {stat_of(os.getpid())[START_TICKS]}"
+
+
+class Hooks:
+    """The hooks of one client, on one home."""
+
+    def __init__(self, home: Path, client: str, session: str | None = None, **environment: str) -> None:
+        self.client, self.session = client, session
+        ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_CLIENT)}
+        self.environment = {**ours, "BGJOB_HOME": str(home), **environment}
+
+    def given(self, event: str, **more: Any) -> bytes:
+        own = {"session_id": self.session} if self.session else {}
+        return json.dumps({"hook_event_name": event, "cwd": "/", **own, **more}).encode()
+
+    def run(
+        self, event: str, arguments: tuple[str, ...] | None = None, **given: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        return self.run_with(self.given(event, **given), *(arguments or (self.client,)))
+
+    def run_with(self, stdin: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [BGJOB, "hook", *arguments],
+            input=stdin,
+            env=self.environment,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def start(self, event: str, **given: Any) -> subprocess.Popen[bytes]:
+        """For one that waits."""
+        hook = subprocess.Popen(
+            [BGJOB, "hook", self.client],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+        )
+        assert hook.stdin
+        hook.stdin.write(self.given(event, **given))
+        hook.stdin.close()
+        hook.stdin = None
+        return hook
+
+    def context(self, event: str | None = None, **given: Any) -> str:
+        """What the model reads; empty if nothing was told."""
+        event = event or FORMS[self.client]["context"]
+        done = self.run(event, **given)
+        assert (done.returncode, done.stderr) == (0, b"")
+        if not done.stdout:
+            return ""
+        answer = json.loads(done.stdout)
+        told = answer["hookSpecificOutput"]
+        assert answer == {
+            "hookSpecificOutput": {"hookEventName": event, "additionalContext": told["additionalContext"]}
+        }
+        return str(told["additionalContext"])
+
+
+def is_silent(done: subprocess.CompletedProcess[bytes]) -> bool:
+    return (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def is_held(home: str, session: str, job_id: str) -> bool:
+    """A call waits for the job: its end is there to be told, and others must not."""
+    fd = sessions._opened(home, session, job_id)
+    assert fd is not None
+    try:
+        return not try_lock(fd)
+    finally:
+        os.close(fd)

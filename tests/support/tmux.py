@@ -1,0 +1,100 @@
+"""A real terminal: a program runs in it under tmux, is typed to, and shows its screen."""
+
+import contextlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.support.waiting import wait_until
+
+PATIENCE_S = 120.0
+"""For what a program shows: some take seconds to start, and longer on a busy machine."""
+LOOK_EVERY_S = 0.02
+"""Each look is a process of tmux: the program should have the processor."""
+
+
+class Terminal:
+    """One program in one terminal, on a tmux server of its own."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        columns: int = 150,
+        lines: int = 45,
+    ) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="bgjob-tmux-"))
+        self._server = ["tmux", "-S", str(self._directory / "socket"), "-f", "/dev/null"]
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        size = ["-x", str(columns), "-y", str(lines)]
+        program = shlex.join(["env", "-i", "TERM=xterm-256color", *variables, *command])
+        self._tmux("new-session", "-d", *size, "-c", str(cwd), program)
+
+    def close(self) -> None:
+        """Ends the program, as closing a terminal does."""
+        self._tmux("kill-server", check=False)
+        shutil.rmtree(self._directory, ignore_errors=True)  # tmux leaves its socket behind
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", "--", text)
+
+    def press(self, *keys: str) -> None:
+        """By tmux's names: Enter, Escape, Down, C-c."""
+        self._tmux("send-keys", *keys)
+
+    @property
+    def screen(self) -> str:
+        return self._tmux("capture-pane", "-p", check=False)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._tmux("list-panes", check=False))
+
+    def wait_for(self, *texts: str) -> str:
+        """Until the screen has one of these: which."""
+
+        found: list[str] = []
+
+        def is_shown() -> bool:
+            screen = self.screen
+            found[:] = [text for text in texts if text in screen]
+            return bool(found)
+
+        self.wait_until(is_shown, f"the screen has {' or '.join(texts)}")
+        return found[0]
+
+    def press_until(self, key: str, text: str) -> None:
+        """For a key that does the same however often it is pressed: a program may not take it at first."""
+
+        def is_shown() -> bool:
+            self.press(key)
+            return text in self.screen
+
+        self.wait_until(is_shown, f"the screen has {text}")
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        wait_until(is_so, what, lambda: f"\n{self.screen}", PATIENCE_S, LOOK_EVERY_S)
+
+    def _tmux(self, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [*self._server, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout
+
+
+@contextlib.contextmanager
+def terminal(
+    command: Sequence[str], cwd: Path, environment: Mapping[str, str], columns: int = 150, lines: int = 45
+) -> Iterator[Terminal]:
+    with contextlib.closing(Terminal(command, cwd, environment, columns, lines)) as opened:
+        yield opened
