@@ -30,6 +30,7 @@ def request_to(url: str) -> Request:
     return {
         "way": "webhook",
         "target": url,
+        "terminal_ctime_ns": 0,
         "headers": {"X-Token": "secret", "user-agent": "mine"},
         "environment": {},
         "title": "a title",

@@ -1,8 +1,10 @@
 """A person is told of jobs: by a real HTTP server, a program in the place of notify-send, and a real terminal."""
 
+import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import stat
 from collections.abc import Iterator
@@ -44,13 +46,19 @@ def with_desktop(open_with: OpenJobs, desktop: Desktop) -> Jobs:
     return open_with(**desktop.environment)
 
 
-@pytest.fixture
-def terminal() -> Iterator[tuple[int, str]]:
+@contextlib.contextmanager
+def _terminal() -> Iterator[tuple[int, str]]:
     """What a person sees of it, and its path."""
     master, slave = pty.openpty()
     yield master, os.ttyname(slave)
     os.close(slave)
     os.close(master)
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, str]]:
+    with _terminal() as opened:
+        yield opened
 
 
 class TestWhatIsTold:
@@ -361,15 +369,30 @@ class TestBell:
         assert os.read(master, 100) == b"\a"
 
     def test_one_that_is_gone_is_passed_over(self, jobs: Jobs) -> None:
-        master, slave = pty.openpty()
-        path = os.ttyname(slave)
-        add_rule(jobs.context, "bell", path)
-        os.close(slave)
-        os.close(master)
-        jobs.execute("false")
-        wait_until_all_is_told(jobs)
-        (state,) = rule_states(jobs.context)
-        assert path in state.notified.failure
+        """Also if its name has a new terminal: one of this test, of another process or of a job."""
+        with _terminal() as (_, path):
+            rule = add_rule(jobs.context, "bell", path).rule
+        _wait_for_another_time(rule.terminal_ctime_ns)
+        with _terminal() as (master, name):
+            jobs.execute("false")
+            wait_until_all_is_told(jobs)
+            (state,) = rule_states(jobs.context)
+            assert re.fullmatch(
+                f"{path} (is another terminal now: .*|cannot be opened: .*)", state.notified.failure
+            )
+            assert (path == name) <= ("is another terminal now" in state.notified.failure)
+            _assert_silent(master)
+
+    def test_added_again_it_rings_in_the_new_one(self, jobs: Jobs, terminal: tuple[int, str]) -> None:
+        master, path = terminal
+        old = add_rule(jobs.context, "bell", path).rule
+        _wait_for_another_time(old.terminal_ctime_ns)
+        Path(path).chmod(0o600)  # gives it the time that the next terminal of this name would have
+        assert "is another terminal now" in str(rule_states(jobs.context)[0].problem)
+        new = add_rule(jobs.context, "bell", path)
+        assert (new.rule.key, new.problem) == (old.key, None)
+        assert [tried.failure for tried in try_rules(jobs.context)] == [None]
+        assert os.read(master, 100) == b"\a"
 
     def test_a_file_is_no_terminal(self, jobs: Jobs, tmp_path: Path) -> None:
         file = tmp_path / "file"
@@ -387,9 +410,24 @@ class TestBell:
         wait_until_all_is_told(jobs)
         (state,) = rule_states(jobs.context)
         assert state.notified.failure == f"{path} is the terminal of another user"
-        os.set_blocking(master, False)
-        with pytest.raises(BlockingIOError):
-            os.read(master, 1)
+        _assert_silent(master)
+
+
+def _wait_for_another_time(ctime_ns: int) -> None:
+    """The kernel takes the time of a terminal from a clock that goes on every few milliseconds."""
+    wait_until(lambda: _new_ctime_ns() > ctime_ns)
+
+
+def _new_ctime_ns() -> int:
+    with _terminal() as (_, path):
+        return Path(path).stat().st_ctime_ns
+
+
+def _assert_silent(master: int) -> None:
+    """Nothing was written to the terminal."""
+    os.set_blocking(master, False)
+    with pytest.raises(BlockingIOError):
+        os.read(master, 1)
 
 
 class TestTheRules:

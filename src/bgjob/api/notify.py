@@ -3,7 +3,6 @@
 No tool of the MCP server calls this: where notices are sent to is the user's choice, and no model's.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -60,9 +59,15 @@ def add_rule(
     """From now on, also for jobs that run. In place of a rule for the same way and target."""
     _check(way, target, headers or {})
     store = context.store
-    kept = {name: value for name, value in context.environment.items() if name in VARIABLES}
     rule = NotifyRule(
-        way, target, list(kinds), named, dict(headers or {}), kept, str(event_log.end(store.events))
+        way,
+        target,
+        list(kinds),
+        named,
+        headers=dict(headers or {}),
+        environment={name: value for name, value in context.environment.items() if name in VARIABLES},
+        terminal_ctime_ns=_terminal_ctime_ns(target) if way == "bell" else 0,
+        since=str(event_log.end(store.events)),
     )
     others = [each for each in notify_rules.notify_rules(store.home) if each.key != rule.key]
     if len(others) >= MOST_RULES:
@@ -105,7 +110,7 @@ def try_rules(context: Context, word: str | None = None) -> list[Tried]:
 
 def problem_of(rule: NotifyRule) -> str | None:
     try:
-        deliver.check(rule.way, rule.target, rule.environment)
+        deliver.check(rule)
     except deliver.Undeliverable as why:
         return str(why)
     return None
@@ -146,8 +151,6 @@ def _check(way: str, target: str, headers: Mapping[str, str]) -> None:
         raise InvalidArgument(f"header does not go with {way}.", "Only a webhook has headers.")
     elif way == "desktop" and target:
         raise InvalidArgument(f"desktop takes no {target!r}.", "Only a webhook has a URL.")
-    elif way == "bell":
-        _check_terminal(target)
     for name, value in headers.items():
         if not (HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
             raise InvalidArgument(
@@ -155,9 +158,9 @@ def _check(way: str, target: str, headers: Mapping[str, str]) -> None:
             )
 
 
-def _check_terminal(path: str) -> None:
+def _terminal_ctime_ns(path: str) -> int:
     try:
-        os.close(deliver.open_terminal(path))
+        return deliver.terminal_ctime_ns(path)
     except deliver.Undeliverable as why:
         raise InvalidArgument(
             f"{why}.", "Give the path of one of your terminals, as tty prints it."

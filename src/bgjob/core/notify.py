@@ -36,6 +36,8 @@ class NotifyRule(Frozen):
     """Of a webhook's request; the values may be secrets."""
     environment: Mapping[str, str] = NOTHING
     """Of the process that delivers: e.g. how it finds the desktop."""
+    terminal_ctime_ns: int = 0
+    """Of a bell: when its terminal was made. The name of a closed terminal is given to the next one."""
     since: str = "0.0"
     """A cursor: events before it are older than the rule."""
 

@@ -372,6 +372,7 @@ NOTIFY_RULES: Mapping[str, Rule] = {
     "named": _is_flag,
     "headers": _are_words,
     "environment": _are_words,
+    "terminal_ctime_ns": _whole(0, 1 << 63),
     "since": _is_text,
 }
 NOTIFIED_RULES: Mapping[str, Rule] = {

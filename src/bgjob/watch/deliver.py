@@ -17,8 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import NoReturn, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypedDict
 from urllib.parse import SplitResult, urljoin, urlsplit
+
+if TYPE_CHECKING:
+    from bgjob.core.notify import NotifyRule
 
 PROGRAM_S = 8.0
 ANSWER_S = 10.0
@@ -38,6 +41,7 @@ MAC_SCRIPT = (
 class Request(TypedDict):
     way: str
     target: str
+    terminal_ctime_ns: int
     headers: dict[str, str]
     environment: dict[str, str]
     title: str
@@ -66,12 +70,12 @@ def deliver(request: Request) -> None:
     WAYS[request["way"]](request)
 
 
-def check(way: str, target: str, environment: Mapping[str, str]) -> None:
+def check(rule: "NotifyRule") -> None:
     """Undeliverable: what can be seen without sending anything is not as it must be."""
-    if way == "desktop":
-        desktop(environment)
-    elif way == "bell" and target:
-        os.close(open_terminal(target))
+    if rule.way == "desktop":
+        desktop(rule.environment)
+    elif rule.way == "bell" and rule.target:
+        os.close(_open_again(rule.target, rule.terminal_ctime_ns))
 
 
 # -- desktop ------------------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ def _as_markup(text: str) -> str:
 
 
 def _ring(request: Request) -> None:
-    fd = open_terminal(request["target"])
+    fd = _open_again(request["target"], request["terminal_ctime_ns"])
     try:
         os.write(fd, b"\a")
     except OSError as why:
@@ -140,8 +144,25 @@ def _ring(request: Request) -> None:
         os.close(fd)
 
 
-def open_terminal(path: str) -> int:
-    """To write to, if it is a terminal of this user: the name of a closed one is used again."""
+def terminal_ctime_ns(path: str) -> int:
+    """When this terminal of the user was made. Undeliverable: it is none."""
+    fd = _open_terminal(path)
+    try:
+        return os.fstat(fd).st_ctime_ns
+    finally:
+        os.close(fd)
+
+
+def _open_again(path: str, ctime_ns: int) -> int:
+    """To write to. Another terminal that has the name by now may be that of a job: it is left alone."""
+    fd = _open_terminal(path)
+    if os.fstat(fd).st_ctime_ns != ctime_ns:
+        os.close(fd)
+        raise Undeliverable(f"{path} is another terminal now: bgjob notify add bell, in yours, rings there")
+    return fd
+
+
+def _open_terminal(path: str) -> int:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as why:

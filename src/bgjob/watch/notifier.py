@@ -128,6 +128,7 @@ def request_for(rule: NotifyRule, notice: Notice) -> bytes:
     request: Request = {
         "way": rule.way,
         "target": rule.target,
+        "terminal_ctime_ns": rule.terminal_ctime_ns,
         "headers": dict(rule.headers),
         "environment": dict(rule.environment),
         "title": notice.title,
