@@ -29,9 +29,8 @@ def wait_for_ends(
                 return True
             if not _are_expected(call, job_ids):
                 return False
-            inotify.wait(
-                FOR_EVER_S
-            )  # also for an answer that is about to tell it: that is looked at now and then
+            # Ends early now and then: an answer that would have told an end may have been given up.
+            inotify.wait(FOR_EVER_S)
     return False
 
 
