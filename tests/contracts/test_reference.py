@@ -21,6 +21,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.api import Jobs, JobStatus
+from bgjob.home import slots
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.raw_client import RawClient
@@ -113,7 +114,15 @@ def legacy(portal: BlockingPortal, home: Path) -> Iterator[Server]:
 @pytest.fixture(params=["legacy", "old_client"])
 def client(request: pytest.FixtureRequest, home: Path) -> Iterator[Client]:
     yield request.getfixturevalue(request.param)
-    end_all_jobs(home)  # the next test has all the slots
+    wait_until(lambda: _free_all_slots(home), "the next test has all the slots")
+
+
+def _free_all_slots(home: Path) -> bool:
+    """False: a job that was just being started, or the guard of one that has ended, still has one."""
+    end_all_jobs(home)
+    claimed = [slots.claim(str(home / "slots"), "", MAX_JOBS) for _ in range(MAX_JOBS)]
+    slots.release([fd for fd in claimed if fd is not None])
+    return None not in claimed
 
 
 @dataclass(frozen=True)
