@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bgjob.api.kept_waits import KeptWait, WaitEnd
 from bgjob.core.notify import NotifyRule
-from bgjob.home import event_log, layout, queue_dir, watch_registry
+from bgjob.home import event_log, layout, queue_dir, sessions, waits, watch_registry
 from bgjob.link.spawn import packed
 from bgjob.store import notify_rules, quota, retention
 from bgjob.store.store import Store
@@ -33,6 +34,9 @@ DRAFTS = ("sizes.new", "on_event.json.new", f"jobs/{RICH}/watch.json.new", f"job
 """Left by somebody who was killed over writing them."""
 TERMS = {"after": [BYSTANDER], "after_policy": "any", "not_before": 0.0, "max_jobs": 3, "group_slots": 2}
 RULE = NotifyRule("bell", "/dev/pts/none", ["end"], environment={"PATH": "/bin"})
+SESSION, CLIENT = "a session", "process 1 of 2"
+OWN_SESSION = str(Path(sessions.directory_of(".", SESSION)))
+OWN_CLIENT = str(Path(sessions.client_file(".", CLIENT)))
 
 
 def make_home(home: Path) -> None:
@@ -66,12 +70,36 @@ def make_home(home: Path) -> None:
     (home / "on_event.json").write_text('{"cursor": "1.0"}')
     notify_rules.add(str(home), RULE)
     notify_rules.save_notified(str(home), {RULE.key: notify_rules.Notified("1.0", 1.0, 2.0, "it is gone")})
+    _make_session(str(home))
     quota.make_room(store, 1 << 40)
     retention.clean(store, keep_jobs=1000, keep_days=1000, interval_s=0)
     for name in DRAFTS:  # at last: the next writer would take them away, and a cleaner what is in the trash
         (home / name).write_bytes(b" " * 1024)
     for place in (f"{layout.DRAFTS}/{DRAFT}", f"{layout.TRASH}/{TRASH}"):
         shutil.copytree(home / "jobs" / PLAIN, home / place)
+
+
+def _make_session(home: str) -> None:
+    """It waits for a job that runs, has waited for one that has ended, and has not been told of another."""
+    sessions.note_client(home, CLIENT, SESSION)
+    for job_id in (RUNNING, LOST):
+        sessions.expect(home, SESSION, job_id)
+    sessions.claim_prompt(home, SESSION, RUNNING, 5)
+    for job_id in (RUNNING, PLAIN):
+        until = {"pattern": "never", "silence_s": 1e6, "for_input": True}
+        started = {"reused": False, "asked_command": None}
+        wait = KeptWait(
+            job_id,
+            [job_id],
+            time.time(),
+            deadline=None,
+            until=until,
+            since={job_id: "0"},
+            session=SESSION,
+            started=started,
+        )
+        waits.create(home, job_id, {"format": 1, **vars(wait)})
+    waits.end(home, PLAIN, vars(WaitEnd("completed", time.time(), {"content": []}, [PLAIN])))
 
 
 def _make_rich(directory: Path) -> None:
@@ -261,7 +289,8 @@ AS_A_RECORD = {
 }
 
 DIRECTORIES = (
-    *("jobs", "index", "slots", "queue", "drafts", "trash", "events", "watches"),
+    *("jobs", "index", "slots", "queue", "drafts", "trash", "events", "watches", "sessions", "waits"),
+    *(OWN_SESSION, f"waits/{RUNNING}"),
     *(f"jobs/{job_id}" for job_id in (PLAIN, LOST, RUNNING, QUEUED)),
     f"jobs/{PLAIN}/log",
     f"jobs/{RUNNING}/log",
@@ -280,6 +309,7 @@ FILES = (
     *("slots/0", "slots/name-0", "slots/ci:0"),
     *(f"queue/{QUEUE_ENTRY}", "queue/drainer", "queue/kick"),
     *("events/1", "events/lock", f"watches/{RICH}", "watcher.lock"),
+    *(f"{OWN_SESSION}/{LOST}", f"{OWN_SESSION}/{RUNNING}.asked-5"),
     *("size", "cleaned", "clock", "leapt", "newest"),
     *DRAFTS,
 )
@@ -289,6 +319,7 @@ RECORDS = (
     *(f"jobs/{RUNNING}/{name}.json" for name in ("spec", "run", "terminal")),
     f"jobs/{QUEUED}/spec.json",
     *("boot.json", "on_event.json", "notify.json", "notified.json", "sizes"),
+    *(OWN_CLIENT, f"waits/{RUNNING}/wait.json", f"waits/{PLAIN}/end.json"),
 )
 VALUES: dict[str, object] = {
     "null": None,

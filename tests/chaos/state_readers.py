@@ -37,16 +37,25 @@ from bgjob.api import signal as signal_job
 from bgjob.core.config import settings_from
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import status_word
-from bgjob.home import watch_registry
+from bgjob.home import sessions, watch_registry
 from bgjob.link.spawn import Spawner
+from bgjob.mcp import tasks
+from bgjob.mcp.server import SERVER
+from bgjob.protocol.jsonrpc import RpcError
+from bgjob.protocol.request import Client, Request
+from bgjob.protocol.revisions import STATELESS
 from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store import quota, retention
 from bgjob.store.store import Store
 from bgjob.watch import watcher
+from bgjob.watch.ends import tell_ends
 from tests.chaos.state_mutations import (
     BYSTANDER,
+    CLIENT,
+    PLAIN,
     QUEUED,
     RUNNING,
+    SESSION,
     Mutation,
     all_mutations,
     apply,
@@ -60,7 +69,6 @@ READER_S, READER_CPU_S, MUTATION_S = 240.0, 12.0, 900.0
 MEMORY_BYTES, RESIDENT_BYTES = 1280 << 20, 640 << 20  # beyond what the process has when it begins
 NOBODY = 65534
 REFUSED = ("screen", "interact", "resize", "find by name", "start one of a name")  # of a job that has ended
-SESSION = "a session"
 SETTINGS = {"MCP_BG_KEEP_DAYS": "1000", "MCP_BG_GROUPS": "ci=2"}
 
 
@@ -93,6 +101,9 @@ def lookers(mutation: Mutation) -> Iterator[tuple[str, Reader]]:
     yield "events", _tool("job_events")
     yield "events, from the beginning", _tool("job_events", since="1.0")
     yield "events of one", _tool("job_events", job_ids=[mutation.job_id], kinds=["ended"])
+    for job_id in (RUNNING, PLAIN):
+        yield f"the task of {job_id[:8]}", partial(_look_at_task, job_id)
+    yield "what hooks look at", _look_as_hook
     yield "find", lambda world: world.jobs.find_typed(mutation.job_id[:9])
     yield "find by name", lambda world: world.jobs.find("no such name")
     yield "follow", lambda world: deque(islice(world.jobs.follow(mutation.job_id, wait=False), 1000), 0)
@@ -121,6 +132,24 @@ def _with_id(tool: str, arguments: dict[str, Any], job_id: str) -> dict[str, Any
 def _tool(tool: str, **arguments: Any) -> Reader:
     """As the server calls it, with the news of its answer."""
     return lambda world: call_tool(world.jobs, tool, arguments, SESSION)
+
+
+def _look_at_task(task_id: str, world: World) -> None:
+    """A task is there, or is said not to be."""
+    request = Request(1, "tasks/get", {"taskId": task_id}, STATELESS[-1], Client(), SERVER)
+    try:
+        assert tasks.seen(world.jobs, tasks.found(world.jobs, request), request).id == task_id
+    except RpcError as answer:
+        raise BgjobError(answer.message) from None
+
+
+def _look_as_hook(world: World) -> None:
+    """By what a hook stands on: it is silent if anything goes wrong."""
+    with contextlib.suppress(OSError):
+        for name in filter(None, (SESSION, sessions.known_to_server(world.home, CLIENT))):
+            ends = dict.fromkeys(sessions.ended(world.home, name), name)
+            tell_ends(Store(world.home), ends, lambda text: None)
+            sessions.claim_prompt(world.home, name, RUNNING, 7)
 
 
 def _look_at_bystander(world: World) -> None:

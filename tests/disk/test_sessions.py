@@ -42,7 +42,7 @@ def test_of_many_who_claim_an_end_one_tells_it(store: Store) -> None:
         with ThreadPoolExecutor(4) as pool:
             claims = [
                 pool.submit(claim, store.home, SESSION, job_id)
-                for claim in (sessions.claim, sessions.claim_unless_told) * 2
+                for claim in (sessions.claim, sessions.claim_unless_held) * 2
             ]
             assert [claim.result() for claim in claims].count(True) == 1
 
@@ -51,19 +51,19 @@ def test_an_end_that_a_call_waits_for_is_told_by_its_answer(store: Store) -> Non
     sessions.expect(store.home, SESSION, job_id := str(uuid4()))
     held = [sessions.hold(store.home, SESSION, job_id) for _ in range(2)]
     assert None not in held
-    assert not sessions.claim_unless_told(store.home, SESSION, job_id)
+    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
     os.close(held[0] or -1)
-    assert not sessions.claim_unless_told(store.home, SESSION, job_id)
+    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
     assert sessions.claim(store.home, SESSION, job_id)
     os.close(held[1] or -1)
-    assert not sessions.claim_unless_told(store.home, SESSION, job_id)
+    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
     assert sessions.hold(store.home, SESSION, job_id) is None
 
 
 def test_an_end_that_no_call_waits_for_any_more_can_be_told(store: Store) -> None:
     sessions.expect(store.home, SESSION, job_id := str(uuid4()))
     os.close(sessions.hold(store.home, SESSION, job_id) or -1)
-    assert sessions.claim_unless_told(store.home, SESSION, job_id)
+    assert sessions.claim_unless_held(store.home, SESSION, job_id)
 
 
 def test_a_job_has_ended_when_its_directory_says_so(store: Store) -> None:
@@ -109,7 +109,7 @@ class TestCleaningUp:
         for path in directory.iterdir():
             age(path, 8 * DAY_S)
         age(directory / sessions._key("young"), 6 * DAY_S)
-        age(Path(sessions._client(store.home, "young process")), 6 * DAY_S)
+        age(Path(sessions.client_file(store.home, "young process")), 6 * DAY_S)
         clean(store)
         assert {path.name for path in directory.iterdir()} == {
             sessions._key("young"),

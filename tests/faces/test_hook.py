@@ -17,10 +17,11 @@ from bgjob.home import sessions, waits
 from bgjob.watch.ends import duration
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.gate import Gate
-from tests.support.hooks import BGJOB, FORMS, Hooks, is_silent, own_process
+from tests.support.hooks import BGJOB, FORMS, PATIENT, Hooks, is_silent, own_process
 from tests.support.server import StartServer
 from tests.support.shims import kill_both
 from tests.support.stores import ended_job, job_with
+from tests.support.waiting import PATIENCE_S
 
 SESSION = "CLAUDE_CODE_SESSION_ID"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
@@ -222,10 +223,11 @@ class TestOnce:
     """Nothing is told twice, and nothing to another session."""
 
     def test_an_answer_tells_and_then_no_hook(
-        self, start_server: StartServer, home: Path, session: str, ended: Ended
+        self, start_server: StartServer, home: Path, session: str, jobs: Jobs
     ) -> None:
         server = start_server(**{SESSION: session})
-        ended(server.execute("exit 3"))
+        job_id = server.execute("exit 3")
+        assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=PATIENCE_S).events
         assert "exit code 3" in server.call("list_jobs", status="running")["news"]
         assert Hooks(home, "claude", session).context() == ""
 
@@ -309,8 +311,9 @@ class TestOnce:
         job_id = start.over(str(claude.session))
         waits.create(str(home), job_id, {"session": claude.session, "job_ids": [job_id]})
         assert claude.context() == ""
+        waits.note_asked(str(home), job_id)
         assert is_silent(claude.run("Stop"))
-        os.utime(home / "waits" / job_id / "wait.json", (0, 0))
+        os.utime(home / "waits" / job_id / "wait.json", (1, 1))
         assert job_id[:8] in claude.context()
 
     def test_what_could_not_be_written_is_told_the_next_time(self, claude: Hooks, start: Starter) -> None:
@@ -412,6 +415,11 @@ class TestPrompts:
     ASKS = "printf 'Continue? [y/N] '; read x; printf '\\nReally? '; read x; exit 3"
 
     @pytest.fixture
+    def claude(self, claude: Hooks) -> Hooks:
+        claude.program = PATIENT
+        return claude
+
+    @pytest.fixture
     def asking(self, jobs: Jobs, session: str) -> Iterator[str]:
         """A job at its first prompt, as its event tells."""
         job_id = jobs.execute(self.ASKS, name="deploy", by={"session": session}).id
@@ -450,6 +458,7 @@ class TestPrompts:
         job_id = jobs.execute("printf 'Continue? '; read x", by={"session": own_process()}).id
         assert jobs.events("0.0", job_ids=[job_id], kinds=["input"], timeout_s=30).events
         opencode = Hooks(home, "opencode")
+        opencode.program = PATIENT
         assert is_silent(opencode.run("session.idle", job_ids=[str(uuid4())]))
         assert b'"Continue?"' in opencode.run("session.idle", job_ids=[job_id]).stdout
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.gate import Gate
+from tests.support.homes import end_all_jobs
 from tests.support.http_server import META, HttpServer, Message, Response, stateless
 from tests.support.requires import linux_only
 from tests.support.waiting import wait_until
@@ -25,6 +27,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[HttpServe
     ):
         second.token = first.token
         yield [first, second]
+    end_all_jobs(home)
 
 
 def send(server: HttpServer, method: str, *, named: str, token: str | None = None, **params: Any) -> Response:
@@ -50,18 +53,22 @@ def got(server: HttpServer, task_id: str) -> Message:
     return result(send(server, "tasks/get", named=task_id, taskId=task_id))
 
 
-def test_another_server_tells_of_the_end(servers: list[HttpServer]) -> None:
+def test_another_server_tells_of_the_end(servers: list[HttpServer], gate: Gate) -> None:
     first, second = servers
-    task_id = started(first, "sleep 0.5; exit 3")
+    task_id = started(first, f"{gate.pause}; exit 3")
+    gate.wait_until_reached()
+    gate.open()
     wait_until(lambda: got(second, task_id)["status"] == "completed")
     assert got(first, task_id)["result"]["structuredContent"]["exit_code"] == 3
 
 
 @linux_only
-def test_who_may_not_type_may_not_answer_a_prompt(servers: list[HttpServer]) -> None:
+def test_who_may_not_type_may_not_answer_a_prompt(servers: list[HttpServer], gate: Gate) -> None:
     first, second = servers
     reader = first.add_token("reader", "--scope", "read")
-    task_id = started(first, "printf 'Go on? '; read answer; exit $answer", stdin="open")
+    task_id = started(first, f"{gate.pause}; printf 'Go on? '; read answer; exit $answer", stdin="open")
+    gate.wait_until_reached()
+    gate.open()
     wait_until(lambda: got(first, task_id)["status"] == "input_required")
     (key,) = got(first, task_id)["inputRequests"]
     response = {key: {"action": "accept", "content": {"input": "7"}}}
@@ -88,6 +95,7 @@ def test_who_may_not_end_a_job_may_not_end_it_with_its_wait(servers: list[HttpSe
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 def test_the_header_names_the_task(servers: list[HttpServer], method: str) -> None:
     first, _ = servers
-    task_id = started(first, "sleep 0.1")
+    task_id = started(first, "sleep 60", options={"kill_on_cancel": True})
     answer = send(first, method, named="another", taskId=task_id, inputResponses={})
     assert (answer.status, answer.json["error"]["code"]) == (400, HEADER_MISMATCH)
+    result(send(first, "tasks/cancel", named=task_id, taskId=task_id))

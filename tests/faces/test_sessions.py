@@ -35,6 +35,17 @@ def session() -> str:
     return str(uuid4())
 
 
+@pytest.fixture
+def ended(jobs: Jobs, ended: Ended) -> Ended:
+    """Until the end is in the log of events too: there a server that has looked before learns of it."""
+
+    def wait(job_id: str) -> None:
+        ended(job_id)
+        wait_until(lambda: not jobs.has_shim(job_id), "its shim has told the end")
+
+    return wait
+
+
 def news(server: Server) -> str | None:
     return server.call("list_jobs", status="queued").get("news")
 
@@ -61,15 +72,23 @@ class TestServers:
         assert [line is None for line in told] == [False, True, True, True]
 
     def test_a_job_that_nobody_saw_end_is_news_with_the_next_look(
-        self, start_server: StartServer, jobs: Jobs, gate: Gate, ended: Ended
+        self,
+        start_server: StartServer,
+        jobs: Jobs,
+        gate: Gate,
+        new_gate: Callable[[str], Gate],
+        ended: Ended,
     ) -> None:
-        server = start_server()
+        server, later = start_server(), new_gate("later")
         lost = server.execute(f"{gate.pause}", name="gone")
         gate.wait_until_reached()
         kill_both(jobs, lost)
-        other = server.execute("true", name="quick")
+        other = server.execute(
+            later.pause, name="quick"
+        )  # not over before this is answered, which would tell
+        later.wait_until_reached()
+        later.open()
         ended(other)
-        wait_until(lambda: not jobs.has_shim(other))
         told = news(server) or ""
         assert f"quick ({other[:8]}) completed" in told
         assert f"gone ({lost[:8]}) was lost" in told

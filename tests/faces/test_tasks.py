@@ -66,10 +66,10 @@ class TaskClient(RawClient):
     def error(self, method: str, **params: Any) -> Message:
         return dict(self.ask(method, self.alone(**params))["error"])
 
-    def tool(self, name: str, **arguments: Any) -> Message:
+    def tool(self, name: str, /, **arguments: Any) -> Message:
         return self.result("tools/call", name=name, arguments=arguments)
 
-    def task(self, name: str, **arguments: Any) -> str:
+    def task(self, name: str, /, **arguments: Any) -> str:
         """Its id: the call must have become one."""
         result = self.tool(name, **arguments)
         assert result["resultType"] == "task", result
@@ -263,6 +263,20 @@ class TestAnyServer:
         assert (answer["met"], answer["condition"]) == (True, "silence")
         jobs.kill(job_id)
 
+    def test_a_silence_between_two_looks_of_one_server_is_told(
+        self, client: TaskClient, jobs: Jobs, gate: Gate
+    ) -> None:
+        command = f"echo one; {gate.wait}; while echo two; do sleep 0.1; done"
+        task_id = client.task("execute_command", command=command, until={"silence_s": 2})
+        client.get(task_id)
+        job_id = task_id.partition(".")[0]
+        wait_until(lambda: (jobs.status(job_id).idle_s or 0) > 2.5)
+        gate.open()
+        jobs.wait_for([job_id], pattern="two")
+        answer = client.answer(task_id)
+        assert (answer["met"], answer["condition"]) == (True, "silence")
+        jobs.kill(job_id)
+
     @linux_only
     def test_a_prompt_that_somebody_answered_while_nobody_listened_is_told(
         self, start: Start, jobs: Jobs, gate: Gate
@@ -281,10 +295,11 @@ class TestAnyServer:
         assert (answer["met"], answer["condition"]) == (True, "input")
         jobs.kill(job_id)
 
-    def test_how_it_ended_does_not_change(self, start: Start, jobs: Jobs, gate: Gate) -> None:
-        first, second = start(), start()
-        command = f"echo ready; {gate.wait}; echo more; exit 4"
-        task_id = first.task("execute_command", command=f"sleep 0.3; {command}", until={"pattern": "ready"})
+    def test_how_it_ended_does_not_change(self, start: Start, jobs: Jobs, gate: Gate, tmp_path: Path) -> None:
+        first, second, ready = start(), start(), Gate(tmp_path / "ready")
+        command = f"{ready.wait}; echo ready; {gate.wait}; echo more; exit 4"
+        task_id = first.task("execute_command", command=command, until={"pattern": "ready"})
+        ready.open()
         before = first.until(task_id, "completed")
         gate.open()
         jobs.wait_for([task_id.partition(".")[0]])
@@ -299,8 +314,9 @@ class TestAnyServer:
         assert client.answer(other)["jobs"][0]["job_id"] == task_id
         assert client.answer(task_id)["job_id"] == task_id
 
-    def test_a_job_that_was_removed(self, client: TaskClient, jobs: Jobs) -> None:
-        task_id = client.task("execute_command", command="sleep 0.2", wait_s=30)
+    def test_a_job_that_was_removed(self, client: TaskClient, jobs: Jobs, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        gate.open()
         jobs.wait_for([task_id])
         wait_until(lambda: not jobs.has_shim(task_id))
         shutil.rmtree(jobs.directory(task_id))
@@ -334,8 +350,19 @@ class TestCancel:
         assert client.get(task_id)["status"] == "cancelled"
         assert client.tool("get_job_status", job_id=task_id)["structuredContent"]["status"] == "killed"
 
-    def test_after_the_end_it_changes_nothing(self, client: TaskClient) -> None:
-        task_id = client.task("execute_command", command="sleep 0.2; exit 3", wait_s=30)
+    def test_but_not_a_job_that_the_call_did_not_start(
+        self, start: Start, client: TaskClient, gate: Gate
+    ) -> None:
+        other = start(CLAUDE_CODE_SESSION_ID="another session")
+        job_id = other.tool("execute_command", command=gate.wait, name="dev")["structuredContent"]["job_id"]
+        reused = {"name": "dev", "if_running": "reuse", "options": {"kill_on_cancel": True}}
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30, **reused)
+        client.result("tasks/cancel", taskId=task_id)
+        assert client.tool("get_job_status", job_id=job_id)["structuredContent"]["status"] == "running"
+
+    def test_after_the_end_it_changes_nothing(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=f"{gate.wait}; exit 3", wait_s=30)
+        gate.open()
         client.answer(task_id)
         client.result("tasks/cancel", taskId=task_id)
         assert client.get(task_id)["status"] == "completed"
@@ -357,13 +384,19 @@ ASKS = "printf 'Delete it? '; read answer; echo \"got $answer\"; {then}"
 
 @linux_only
 class TestPrompts:
-    def start(self, client: TaskClient, then: str = "exit 6", **options: Any) -> str:
+    def start(self, client: TaskClient, gate: Gate, then: str = "exit 6") -> str:
         client.capabilities = ASKS_TOO
-        command = ASKS.format(then=then)
-        return client.task("execute_command", command=command, wait_s=30, stdin="open", **options)
+        return self.asked_as_task(client, gate, ASKS.format(then=then))
 
-    def test_a_client_that_can_ask_is_asked(self, client: TaskClient) -> None:
-        task_id = self.start(client)
+    def asked_as_task(self, client: TaskClient, gate: Gate, command: str, **how: Any) -> str:
+        """A call that finds the prompt there already becomes no task: it asks only then."""
+        command = f"{gate.wait}; {command}"
+        task_id = client.task("execute_command", command=command, wait_s=30, stdin="open", **how)
+        gate.open()
+        return task_id
+
+    def test_a_client_that_can_ask_is_asked(self, client: TaskClient, gate: Gate) -> None:
+        task_id = self.start(client, gate)
         task = client.until(task_id, "input_required")
         ((key, request),) = task["inputRequests"].items()
         assert request["method"] == "elicitation/create"
@@ -376,9 +409,9 @@ class TestPrompts:
         answer = client.answer(task_id)
         assert (answer["exit_code"], answer["stdout"]) == (6, "Delete it? got yes\n")
 
-    def test_from_any_server_and_each_prompt_once(self, start: Start) -> None:
+    def test_from_any_server_and_each_prompt_once(self, start: Start, gate: Gate) -> None:
         first = start()
-        task_id = self.start(first, then=ASKS.format(then="exit 0"))
+        task_id = self.start(first, gate, then=ASKS.format(then="exit 0"))
         (key,) = first.until(task_id, "input_required")["inputRequests"]
         first.process.kill()
         first.process.wait()
@@ -393,25 +426,69 @@ class TestPrompts:
         second.result("tasks/update", taskId=task_id, inputResponses=response)
         assert second.answer(task_id)["stdout"] == "Delete it? got 1\nDelete it? got 2\n"
 
-    def test_a_person_who_declines_leaves_it_to_the_model(self, client: TaskClient) -> None:
-        task_id = self.start(client)
+    def test_a_late_response_is_typed_into_no_other_prompt(self, client: TaskClient, gate: Gate) -> None:
+        task_id = self.start(client, gate, then=ASKS.format(then="exit 0"))
+        (key,) = client.until(task_id, "input_required")["inputRequests"]
+        client.tool("interact_with_job", job_id=task_id, input="no")
+        (other,) = client.until(task_id, "input_required")["inputRequests"]
+        assert other != key
+        late = {key: {"action": "accept", "content": {"input": "yes"}}}
+        client.result("tasks/update", taskId=task_id, inputResponses=late)
+        response = {other: {"action": "accept", "content": {"input": "2"}}}
+        client.result("tasks/update", taskId=task_id, inputResponses=response)
+        assert client.answer(task_id)["stdout"] == "Delete it? got no\nDelete it? got 2\n"
+
+    def test_a_job_that_asks_without_a_word_is_answered_each_time(
+        self, client: TaskClient, gate: Gate
+    ) -> None:
+        client.capabilities = ASKS_TOO
+        task_id = self.asked_as_task(client, gate, 'read a; read b; echo "$a $b"')
+        keys = []
+        for text in ("one", "two"):
+            (key,) = client.until(task_id, "input_required")["inputRequests"]
+            keys.append(key)
+            response = {key: {"action": "accept", "content": {"input": text}}}
+            client.result("tasks/update", taskId=task_id, inputResponses=response)
+        assert client.answer(task_id)["stdout"] == "one two\n"
+        assert len(set(keys)) == 2
+
+    def test_a_person_who_declines_leaves_it_to_the_model(self, client: TaskClient, gate: Gate) -> None:
+        task_id = self.start(client, gate)
         (key,) = client.until(task_id, "input_required")["inputRequests"]
         client.result("tasks/update", taskId=task_id, inputResponses={key: {"action": "decline"}})
         answer = client.answer(task_id)
         assert (answer["status"], answer["prompt"]) == ("running", "Delete it?")
         client.tool("kill_job", job_id=task_id)
 
-    def test_a_client_that_cannot_ask_gets_the_prompt_as_its_answer(self, client: TaskClient) -> None:
-        task_id = client.task("execute_command", command=ASKS.format(then=""), wait_s=30, stdin="open")
+    def test_a_client_that_cannot_ask_gets_the_prompt_as_its_answer(
+        self, client: TaskClient, gate: Gate
+    ) -> None:
+        task_id = self.asked_as_task(client, gate, ASKS.format(then=""))
         answer = client.answer(task_id)
         assert (answer["status"], answer["waits_for_input"]) == ("running", True)
         client.tool("kill_job", job_id=task_id)
 
-    def test_nobody_is_asked_for_a_password(self, client: TaskClient) -> None:
+    def test_nobody_is_asked_for_a_password(self, client: TaskClient, gate: Gate) -> None:
         client.capabilities = ASKS_TOO
-        command = "printf 'Password: '; read answer"
-        task_id = client.task("execute_command", command=command, wait_s=30, stdin="open")
+        task_id = self.asked_as_task(client, gate, "printf 'Password: '; read answer")
         assert client.answer(task_id)["prompt"] == "Password:"
+        client.tool("kill_job", job_id=task_id)
+
+    @pytest.mark.parametrize(
+        ("command", "prompt"),
+        [
+            ("stty -echo; printf 'Contraseña: '; read answer", "Contraseña:"),
+            ("read -s -p 'Слово: ' answer", "Слово:"),
+            ("script -qc \"bash -c 'read -s -p Wort: answer'\" /dev/null", "Wort:"),
+        ],
+    )
+    def test_nor_for_what_the_terminal_does_not_show(
+        self, client: TaskClient, gate: Gate, command: str, prompt: str
+    ) -> None:
+        client.capabilities = ASKS_TOO
+        task_id = self.asked_as_task(client, gate, command, pty=True)
+        assert client.until(task_id, "completed", "input_required")["status"] == "completed"
+        assert client.answer(task_id)["prompt"] == prompt
         client.tool("kill_job", job_id=task_id)
 
     @pytest.mark.parametrize(
@@ -426,8 +503,8 @@ class TestPrompts:
             {"action": "accept", "content": {"input": 1}},
         ],
     )
-    def test_a_response_that_cannot_be_read(self, client: TaskClient, response: object) -> None:
-        task_id = self.start(client)
+    def test_a_response_that_cannot_be_read(self, client: TaskClient, gate: Gate, response: object) -> None:
+        task_id = self.start(client, gate)
         (key,) = client.until(task_id, "input_required")["inputRequests"]
         for responses in ({key: response}, *([] if isinstance(response, dict) else [response])):
             error = client.error("tasks/update", taskId=task_id, inputResponses=responses)
@@ -435,8 +512,8 @@ class TestPrompts:
         assert client.get(task_id)["status"] == "input_required"
         client.tool("kill_job", job_id=task_id)
 
-    def test_a_response_to_no_request_is_ignored(self, client: TaskClient) -> None:
-        task_id = self.start(client)
+    def test_a_response_to_no_request_is_ignored(self, client: TaskClient, gate: Gate) -> None:
+        task_id = self.start(client, gate)
         client.until(task_id, "input_required")
         unknown = {"nothing": {"action": "accept", "content": {"input": "x"}}}
         client.result("tasks/update", taskId=task_id, inputResponses=unknown)
@@ -462,10 +539,11 @@ class TestSubscription:
         assert params["result"]["structuredContent"]["exit_code"] == 3
 
     @linux_only
-    def test_and_of_a_prompt(self, client: TaskClient) -> None:
+    def test_and_of_a_prompt(self, client: TaskClient, gate: Gate) -> None:
         client.capabilities = ASKS_TOO
-        command = ASKS.format(then="")
+        command = f"{gate.wait}; {ASKS.format(then='')}"
         task_id = client.task("execute_command", command=command, wait_s=30, stdin="open")
+        gate.open()
         self.listen(client, task_id)
         told = [client.next_message()["params"]]
         if told[-1]["status"] == "working":
@@ -477,6 +555,14 @@ class TestSubscription:
         while (message := client.next_message()).get("params", {}).get("status") != "completed":
             assert message.get("method", "notifications/tasks") == "notifications/tasks"
 
+    def test_and_of_the_end_that_another_server_has_seen(self, start: Start, gate: Gate) -> None:
+        first, other = start(), start()
+        task_id = first.task("execute_command", command=gate.wait, wait_s=30)
+        self.listen(other, task_id)
+        assert other.next_message()["params"]["status"] == "working"
+        first.result("tasks/cancel", taskId=task_id)
+        assert other.next_message()["params"]["status"] == "cancelled"
+
     def test_who_does_not_know_tasks_is_refused(self, client: TaskClient) -> None:
         client.capabilities = {}
         error = client.error("subscriptions/listen", notifications={"taskIds": [NO_TASK]})
@@ -485,16 +571,56 @@ class TestSubscription:
 
 class TestKept:
     def test_a_wait_that_is_over_is_removed_when_nobody_has_asked_for_a_day(
-        self, start: Start, home: Path, gate: Gate
+        self, start: Start, home: Path, gate: Gate, tmp_path: Path
     ) -> None:
-        eager = start(MCP_BG_CLEANUP_INTERVAL="0.000001")
-        over = eager.task("execute_command", command="sleep 0.2", wait_s=30)
+        eager, first = start(MCP_BG_CLEANUP_INTERVAL="0.000001"), Gate(tmp_path / "first")
+        over = eager.task("execute_command", command=first.wait, wait_s=30)
+        first.open()
         eager.answer(over)
         goes_on, young = (eager.task("execute_command", command=gate.wait, wait_s=30) for _ in range(2))
         for task_id in (over, goes_on):
             os.utime(home / "waits" / task_id / "wait.json", (1, 1))
         eager.tool("execute_command", command="true")
         assert sorted(waits.ids(str(home))) == sorted([goes_on, young])
+
+    def test_one_that_is_asked_for_is_kept_also_when_it_is_over(
+        self, client: TaskClient, home: Path, gate: Gate
+    ) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        gate.open()
+        client.answer(task_id)
+        os.utime(home / "waits" / task_id / "wait.json", (1, 1))
+        client.get(task_id)
+        assert waits.asked_at(str(home), task_id) > 1
+
+    def test_one_that_is_just_being_kept_is_not_removed(self, start: Start, home: Path) -> None:
+        eager = start(MCP_BG_CLEANUP_INTERVAL="0.000001")
+        eager.tool("execute_command", command="true")
+        young, old = (home / "waits" / name for name in (NO_TASK, f"{NO_TASK}.2"))
+        for directory in (young, old):
+            directory.mkdir(parents=True, mode=0o700)
+        (home / "waits").chmod(0o700)
+        os.utime(old, (1, 1))
+        eager.tool("execute_command", command="true")
+        assert waits.ids(str(home)) == [NO_TASK]
+
+    def test_a_wait_that_cannot_be_kept_is_answered_as_without_tasks(
+        self, client: TaskClient, home: Path, gate: Gate
+    ) -> None:
+        """No room on the disk, or this: the job runs, and its id must not be lost."""
+        client.tool("list_jobs")  # it has made its home
+        (home / "waits").write_text("")
+        started = client.tool("execute_command", command=gate.wait, wait_s=30)
+        assert started["resultType"] == "complete"
+        job_id = started["structuredContent"]["job_id"]
+        assert started["structuredContent"]["status"] == "running"
+        waited = client.tool("wait_for_job", job_ids=[job_id], timeout_s=30)
+        assert waited["structuredContent"]["met"] is False
+
+    def test_a_wait_of_any_length_is_kept(self, client: TaskClient, gate: Gate) -> None:
+        task_id = client.task("execute_command", command=gate.wait, wait_s=30)
+        longer = client.task("wait_for_job", job_ids=[task_id], timeout_s=1e300)
+        assert client.get(longer)["status"] == "working"
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": 7}', "\0"])
     def test_a_record_that_cannot_be_read_is_no_task(
@@ -516,12 +642,28 @@ class TestOnceOnly:
 
     def test_whoever_asks_for_a_task_will_tell(self, client: TaskClient, home: Path, gate: Gate) -> None:
         task_id = client.task("execute_command", command=gate.wait, wait_s=30)
-        assert waits.will_tell(str(home), SESSION, task_id)
-        assert not waits.will_tell(str(home), "another", task_id)
+        assert waits.jobs_asked_for(str(home), SESSION) == {task_id}
+        assert waits.jobs_asked_for(str(home), "another") == set()
         os.utime(home / "waits" / task_id / "wait.json", (1, 1))
-        assert not waits.will_tell(str(home), SESSION, task_id)
+        assert waits.jobs_asked_for(str(home), SESSION) == set()
         client.get(task_id)
-        assert waits.will_tell(str(home), SESSION, task_id)
+        assert waits.jobs_asked_for(str(home), SESSION) == {task_id}
+
+    def test_but_not_what_comes_after_the_end_of_the_task(
+        self, client: TaskClient, home: Path, gate: Gate, tmp_path: Path
+    ) -> None:
+        """A server has started, its wait is over: that it fails soon after is for news and hooks to tell."""
+        ready = Gate(tmp_path / "ready")
+        command = f"{ready.wait}; echo ready; {gate.wait}; exit 3"
+        task_id = client.task("execute_command", command=command, until={"pattern": "ready"})
+        job_id = task_id.partition(".")[0]
+        assert waits.jobs_asked_for(str(home), SESSION) == {job_id}
+        ready.open()
+        client.answer(task_id)
+        assert waits.jobs_asked_for(str(home), SESSION) == set()
+        other = client.task("wait_for_job", job_ids=[job_id], timeout_s=30)
+        client.result("tasks/cancel", taskId=other)
+        assert waits.jobs_asked_for(str(home), SESSION) == set()
 
 
 class TestOfTheHandshake:
@@ -581,6 +723,27 @@ class TestOfTheHandshake:
         cancelled = old.ask("tasks/cancel", {"taskId": task["taskId"]})["result"]
         assert cancelled["status"] == "cancelled"
         assert old.ask("tasks/result", {"taskId": task["taskId"]})["error"]["code"] == INVALID_PARAMS
+        again = old.ask("tasks/cancel", {"taskId": task["taskId"]})
+        assert again["error"]["code"] == INVALID_PARAMS
+        assert "it is cancelled" in again["error"]["message"]
+
+    def test_a_result_that_is_waited_for_when_another_server_cancels(
+        self, old: RawClient, start: Start, gate: Gate
+    ) -> None:
+        task = self.call(old, "execute_command", command=gate.wait, wait_s=30)["result"]["task"]
+        asked = old.send("tasks/result", {"taskId": task["taskId"]})
+        old.ask("ping")
+        start().result("tasks/cancel", taskId=task["taskId"])
+        assert "it is cancelled" in old.answer_to(asked)["error"]["message"]
+
+    def test_a_call_whose_task_cannot_be_kept_tells_its_job(
+        self, old: RawClient, home: Path, gate: Gate
+    ) -> None:
+        old.call("list_jobs", {})  # it has made its home
+        (home / "waits").write_text("")
+        refused = self.call(old, "execute_command", command=gate.wait)["error"]["message"]
+        (job,) = (home / "jobs").iterdir()
+        assert job.name in refused
 
     def test_without_the_word_task_a_call_is_a_call(self, old: RawClient) -> None:
         answer = old.call("execute_command", {"command": "exit 3", "wait_s": 30})

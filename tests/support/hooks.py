@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.home import sessions
-from bgjob.home.locks import try_lock
 from bgjob.system.processes import START_TICKS, stat_of
 from tests.support.waiting import PATIENCE_S
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
+PATIENT = [
+    sys.executable,
+    "-c",
+    "from bgjob.cli import hook_prompts; hook_prompts.PATIENCE_S = 30.0; from bgjob.cli import main; main()",
+]
+"""For what a hook says of a prompt: on a busy machine the shim does not answer in the fifth of a second it has."""
 OF_A_CLIENT = ("CLAUDE", "CODEX", "GEMINI")
 ATTENDED = {"CLAUDE_CODE_SESSION_ATTENDED": "1"}
 FORMS = {
@@ -31,7 +36,7 @@ class Hooks:
     """The hooks of one client, on one home."""
 
     def __init__(self, home: Path, client: str, session: str | None = None, **environment: str) -> None:
-        self.client, self.session = client, session
+        self.client, self.session, self.program = client, session, [BGJOB]
         ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_A_CLIENT)}
         self.environment = {**ours, "BGJOB_HOME": str(home), **environment}
 
@@ -46,7 +51,7 @@ class Hooks:
 
     def run_with(self, stdin: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            [BGJOB, "hook", *arguments],
+            [*self.program, "hook", *arguments],
             input=stdin,
             env=self.environment,
             capture_output=True,
@@ -57,7 +62,7 @@ class Hooks:
     def start(self, event: str, **given: Any) -> subprocess.Popen[bytes]:
         """For one that waits."""
         hook = subprocess.Popen(
-            [BGJOB, "hook", self.client],
+            [*self.program, "hook", self.client],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -89,10 +94,12 @@ def is_silent(done: subprocess.CompletedProcess[bytes]) -> bool:
 
 
 def is_held(home: str, session: str, job_id: str) -> bool:
-    """A call waits for the job: its end is there to be told, and others must not."""
-    fd = sessions._opened(home, session, job_id)
-    assert fd is not None
-    try:
-        return not try_lock(fd)
-    finally:
-        os.close(fd)
+    """A call waits for the job: its end is there to be told, and others must not.
+
+    The kernel is asked: a lock that we took to try it could be in the way of the call.
+    """
+    inode = Path(sessions._entry(home, session, job_id)).stat().st_ino
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(
+        (words[1], words[3]) == ("FLOCK", "READ") and words[5].endswith(f":{inode}") for words in locks
+    )

@@ -5,6 +5,7 @@ import json
 import os
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -87,13 +88,21 @@ class Receiver:
             request.wfile.write(b"220 mail.example.org ESMTP\r\n")
             return
         if status == HELD:
-            assert self.released.wait(PATIENCE_S)
+            self._hold(request)
             status = 200
         request.send_response(status)
         if location:
             request.send_header("Location", location)
         request.send_header("Content-Length", "0")
         request.end_headers()
+
+    def _hold(self, request: BaseHTTPRequestHandler) -> None:
+        """Keeps a sender waiting who would give up an answer that does not begin."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.released.wait(1.0):
+            assert time.monotonic() < deadline
+            request.send_response_only(100)
+            request.end_headers()
 
 
 @contextlib.contextmanager

@@ -17,12 +17,12 @@ from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.kill import kill_job
 from bgjob.api.missed import missed
 from bgjob.api.output import Shown
-from bgjob.api.prompt import prompt_told
+from bgjob.api.prompt import hides_input, prompt_told
 from bgjob.api.results import Waited
 from bgjob.api.session import expect
 from bgjob.api.spec import new_id
-from bgjob.api.wait import Cancellation, Mode, Wait, conditions_of
-from bgjob.core.errors import BgjobError
+from bgjob.api.wait import BREATHER_S, Cancellation, Mode, Wait, conditions_of
+from bgjob.core.errors import BgjobError, StoreUnusable
 from bgjob.core.frozen import NOTHING, Frozen, replace
 from bgjob.core.job import Running, called
 from bgjob.core.late_pattern import late_pattern
@@ -33,11 +33,16 @@ from bgjob.system.readiness import is_readable
 EndWord = Literal["completed", "failed", "cancelled"]
 TYPED_WAIT_S = 1.0
 """How long the answer to a prompt may take to be worked off, before the caller is told that it was typed."""
-LONGEST_SLEEP_S = 3600.0
+LONGEST_SLEEP_S = 2.0
+"""Until a look at how the wait stands: another process may have ended it, which wakes nobody."""
+LATE_S = 5.0
+"""An event is in its log so long after its time at most."""
 WAIT_ID = late_pattern(r"[0-9a-f-]{36}(?:\.[1-9][0-9]{0,8})?")
-# What a person types here must not go through a model, nor be kept by a client.
+# What a person types here must not go through a model, nor be kept by a client. For programs that show it; a
+# terminal that does not show what is typed says so itself, in every language.
 SECRET = late_pattern(
-    r"(?i)pass ?(?:word|phrase|code)|secret|token|\bpin\b|api.?key|one.time|verification code"
+    r"(?i)pass ?(?:word|phrase|code)|secret|token|\b(?:pin|otp|2fa|mfa)\b|(?:api|private).?key|one.time|"
+    r"(?:verification|authentication|security) code"
 )
 
 
@@ -125,29 +130,40 @@ def _free_ids(wait: KeptWait) -> Iterator[str]:
 
 
 def kept_wait(context: Context, wait_id: str) -> KeptWait:
-    record = waits.read(context.store.home, wait_id) if WAIT_ID.fullmatch(wait_id) else None
+    """WaitNotFound, or StoreUnusable: whether there is one cannot be known now."""
+    try:
+        record = waits.read(context.store.home, wait_id) if WAIT_ID.fullmatch(wait_id) else None
+    except OSError as problem:
+        raise StoreUnusable(
+            f"{context.store.home}/{waits.WAITS} cannot be read: {problem.strerror}"
+        ) from None
     with contextlib.suppress(Malformed):
-        return KeptWait(**wait_of(record or {}))
+        return KeptWait(id=wait_id, **wait_of(record or {}))
     raise WaitNotFound(wait_id)
 
 
 def wait_end(context: Context, wait: KeptWait) -> WaitEnd | None:
     """None: it goes on, or nobody has looked since it was over. Who asks will tell the session."""
-    record = waits.ended(context.store.home, wait.id)
-    with contextlib.suppress(Malformed):
-        return None if record is None else _told(context.store.home, wait, record)
-    return None
+    waits.note_asked(context.store.home, wait.id)
+    end = _end_in(waits.ended(context.store.home, wait.id))
+    return end and _told(context.store.home, wait, end)
 
 
 def end_wait(context: Context, wait: KeptWait, end: WaitEnd) -> WaitEnd:
     """How it has ended: as we say, or as another process has said."""
     context.live_waits.forget(wait.id)
     home = context.store.home
-    return _told(home, wait, waits.end(home, wait.id, vars(end)))
+    return _told(home, wait, _end_in(waits.end(home, wait.id, vars(end))) or end)
 
 
-def _told(home: str, wait: KeptWait, record: Mapping[str, Any]) -> WaitEnd:
-    end = WaitEnd(**wait_end_of(record))
+def _end_in(record: Mapping[str, Any] | None) -> WaitEnd | None:
+    """None also if the record cannot be read."""
+    with contextlib.suppress(Malformed):
+        return None if record is None else WaitEnd(**wait_end_of(record))
+    return None
+
+
+def _told(home: str, wait: KeptWait, end: WaitEnd) -> WaitEnd:
     for job_id in end.told if wait.session else ():
         sessions.claim(home, str(wait.session), job_id)
     return end
@@ -159,7 +175,7 @@ def _told(home: str, wait: KeptWait, record: Mapping[str, Any]) -> WaitEnd:
 def look_at_wait(context: Context, wait: KeptWait, *, asks: bool) -> Look:
     """`asks`: the caller can ask a person, so a prompt that a person may answer does not end the wait."""
     waits.note_asked(context.store.home, wait.id)
-    with context.live_waits.use(wait.id, lambda: _live(context, wait)) as live:
+    with context.live_waits.use(wait.id, lambda: LiveWait(context, wait)) as live:
         live.look()
         asking = [_asking(context, wait, each) for each in live.asking] if asks else []
         is_asked = bool(asking) and not any(each.is_secret for each in asking) and live.has_only_prompts
@@ -169,29 +185,43 @@ def look_at_wait(context: Context, wait: KeptWait, *, asks: bool) -> Look:
         return Look(None, asking) if is_asked else Look(None, progress=live.progress())
 
 
-def _live(context: Context, wait: KeptWait) -> Wait:
-    """With what came true while nobody looked."""
-    conditions = conditions_of(**wait.until)
-    live = Wait(context, wait.job_ids, conditions, wait.mode, wait.since)
-    for each in live.jobs:
-        each.came = missed(context, each.snapshot, conditions, wait.created_at)
-    return live
+class LiveWait(Wait):
+    """A wait that is kept, as this process looks at it: also at what came true between two looks."""
+
+    def __init__(self, context: Context, wait: KeptWait) -> None:
+        super().__init__(context, wait.job_ids, conditions_of(**wait.until), wait.mode, wait.since)
+        self._began = self._looked_at = wait.created_at
+
+    def look(self) -> None:
+        super().look()
+        conditions = self._conditions
+        since = max(self._began, self._looked_at - LATE_S - (conditions.silence_s or 0.0))
+        self._looked_at = time.time()
+        for each in self.jobs:
+            each.came = each.came or missed(self._context, each.snapshot, conditions, since)
 
 
 def _asking(context: Context, wait: KeptWait, awaited: Awaited) -> Asking:
     job = awaited.job
-    own = [key for key in waits.prompts_taken(context.store.home, wait.id) if key.startswith(job.id)]
     prompt = prompt_told(context, awaited.snapshot, waits=True)
-    is_secret = prompt is not None and SECRET.search(prompt) is not None
-    return Asking(f"{job.id}.{len(own) + 1}", job.id, called(job.spec), prompt, is_secret)
+    is_secret = hides_input(context, job) or (prompt is not None and SECRET.search(prompt) is not None)
+    return Asking(_prompt_key(context, wait, awaited), job.id, called(job.spec), prompt, is_secret)
+
+
+def _prompt_key(context: Context, wait: KeptWait, awaited: Awaited) -> str:
+    """Of this prompt alone: by what was printed before it; a job that prints nothing, by what was answered."""
+    job_id, printed_bytes = awaited.job.id, awaited.snapshot.read(lambda log: log.end)
+    answered = [key for key in waits.prompts_taken(context.store.home, wait.id) if key.startswith(job_id)]
+    return f"{job_id}.{len(answered) + 1}@{printed_bytes}"
 
 
 def sleep_until_over(context: Context, wait: KeptWait, cancellation: Cancellation) -> bool:
     """Until a look tells something new, or perhaps earlier. True: it was cancelled."""
     left_s = LONGEST_SLEEP_S if wait.deadline is None else wait.deadline - time.time()
-    with _live(context, wait) as live:
+    with LiveWait(context, wait) as live:
         live.run(max(0.0, min(left_s, LONGEST_SLEEP_S)), cancellation, None)
-    return is_readable(cancellation.signal.fileno(), 0.0)
+        pause_s = BREATHER_S if live.is_over else 0.0
+    return is_readable(cancellation.signal.fileno(), pause_s)
 
 
 # -- steered ----------------------------------------------------------------------------------------
@@ -205,7 +235,7 @@ def answer_prompt(context: Context, wait: KeptWait, asking: Asking, text: str) -
 
 def cancel_wait(context: Context, wait: KeptWait) -> None:
     """Ends the wait. The jobs go on, unless the caller had asked for their end with it."""
-    if wait_end(context, wait) is None:
-        end_wait(context, wait, WaitEnd("cancelled", time.time()))
+    is_over = wait_end(context, wait) is not None
+    if not is_over and end_wait(context, wait, WaitEnd("cancelled", time.time())).word == "cancelled":
         for job_id in wait.job_ids if wait.kills else ():
             kill_job(context, job_id)

@@ -35,7 +35,7 @@ def news(
         note_prompts_told(context, session, _meant(context, session, prompts))
         if context.settings.news and context.news_gate.is_open(session):
             ended = untold_ends(context, session)
-            withheld = set(_meant(context, session, asked)) if ended else set()
+            withheld = _told_otherwise(context, session, asked) if ended else set()
             ours = [job for job in ended if job.id not in withheld and _is_ours(context, session, job.id)]
             if len(ours) < len(ended):
                 context.news_gate.open(session)
@@ -69,7 +69,12 @@ def place_before_untold(context: Context, session: str) -> Cursor | None:
 
 
 def _is_ours(context: Context, session: str, job_id: str) -> bool:
-    return sessions.claim_unless_told(context.store.home, session, job_id)
+    return sessions.claim_unless_held(context.store.home, session, job_id)
+
+
+def _told_otherwise(context: Context, session: str, asked: Iterable[str]) -> set[str]:
+    """What the call is about, and what the client asks for by itself."""
+    return {*_meant(context, session, asked), *sessions.told_elsewhere(context.store.home, session)}
 
 
 def _meant(context: Context, session: str, words: Iterable[str]) -> Iterator[str]:

@@ -63,6 +63,15 @@ def sits_at_prompt(
     return bool(told["prompt"] and (told["quiet"] or not is_quiet))
 
 
+def hides_input(context: Context, job: Job) -> bool:
+    """Whether what is typed next is not shown: the job asks for a password."""
+    wait = _own_look(context, job, None)
+    if wait is None or job.run is None or not (job.spec.pty or wait.is_nested):
+        return False
+    # A process of another user, e.g. sudo, cannot be looked at, but the shell above it.
+    return any(map(prompt.hides_input, {wait.pid or job.run.pid, job.run.pid}))
+
+
 def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> Wait | None:
     """None: the job does not run."""
     if not isinstance(job.state, Running) or job.run is None:

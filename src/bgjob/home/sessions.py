@@ -50,8 +50,8 @@ def expect(home: str, session: str, job_id: str) -> None:
 
 def expected(home: str, session: str) -> list[str]:
     """Ids of the jobs that run, or whose end the session has not been told: the oldest first."""
-    directory = f"{home}/{SESSIONS}/{_key(session)}"
-    if not is_directory(directory):
+    directory = directory_of(home, session)
+    if not _is_there(home, session):
         return []
     found = []
     with os.scandir(directory) as entries:
@@ -81,16 +81,16 @@ def outcome_of(home: str, job_id: str) -> Record | None:
 def claim(home: str, session: str, job_id: str) -> bool:
     """True: the caller is the one to tell the session of this end. For an answer that says it anyway."""
     try:
+        if not _is_there(home, session):
+            return False
         os.unlink(_entry(home, session, job_id))
     except OSError:
         return False
     return True
 
 
-def claim_unless_told(home: str, session: str, job_id: str) -> bool:
+def claim_unless_held(home: str, session: str, job_id: str) -> bool:
     """The same, for news and hooks: False also if a call that waits for the job will tell it."""
-    if is_told_elsewhere(home, session, job_id):
-        return False
     fd = _opened(home, session, job_id)
     if fd is None:
         return False
@@ -101,7 +101,7 @@ def claim_unless_told(home: str, session: str, job_id: str) -> bool:
 
 
 def hold(home: str, session: str, job_id: str) -> int | None:
-    """A descriptor: until it is closed, `claim_unless_told` fails. None: there is nothing to tell."""
+    """A descriptor: until it is closed, `claim_unless_held` fails. None: there is nothing to tell."""
     fd = _opened(home, session, job_id)
     if fd is None:
         return None
@@ -114,10 +114,10 @@ def hold(home: str, session: str, job_id: str) -> int | None:
 def claim_prompt(home: str, session: str, job_id: str, printed_bytes: int) -> bool:
     """True: the caller is the one to tell the session that the job sits at a prompt, with so much printed."""
     mark = f"{job_id}{ASKED}{printed_bytes}"
-    directory = f"{home}/{SESSIONS}/{_key(session)}"
+    directory = directory_of(home, session)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        names = os.listdir(directory)
+        names = os.listdir(directory) if _is_there(home, session) else []
         if job_id not in names:
             return False  # not a job of this session
         os.close(os.open(f"{directory}/{mark}", flags, 0o600))
@@ -129,36 +129,47 @@ def claim_prompt(home: str, session: str, job_id: str, printed_bytes: int) -> bo
     return True
 
 
-def is_told_elsewhere(home: str, session: str, job_id: str) -> bool:
-    """Whether the client asks for the end of this job by itself, so that news and hooks leave it out."""
-    return waits.will_tell(home, session, job_id)
+def told_elsewhere(home: str, session: str) -> set[str]:
+    """Jobs for whose end the client asks by itself, so that news and hooks leave them out."""
+    return waits.jobs_asked_for(home, session)
 
 
 def note_client(home: str, process: str, session: str) -> None:
     """The server of this client's process has its jobs under this session."""
     make_inside(home, [SESSIONS])
-    jobdir.write_record(_client(home, process), {"session": session})
+    jobdir.write_record(client_file(home, process), {"session": session})
 
 
 def known_to_server(home: str, process: str) -> str | None:
     """The session under which the server of this client's process has its jobs."""
-    session = (jobdir.read_record(_client(home, process)) or {}).get("session")
+    if not is_directory(f"{home}/{SESSIONS}"):
+        return None
+    session = (jobdir.read_record(client_file(home, process)) or {}).get("session")
     return session if isinstance(session, str) else None
 
 
-def _client(home: str, process: str) -> str:
+def _is_there(home: str, session: str) -> bool:
+    """A link in the place of a directory may lead out of the home. OSError: that cannot be known."""
+    return is_directory(f"{home}/{SESSIONS}") and is_directory(directory_of(home, session))
+
+
+def directory_of(home: str, session: str) -> str:
+    return f"{home}/{SESSIONS}/{_key(session)}"
+
+
+def client_file(home: str, process: str) -> str:
     return f"{home}/{SESSIONS}/{_key(process)}.client"
 
 
 def _opened(home: str, session: str, job_id: str) -> int | None:
     try:
-        return os.open(_entry(home, session, job_id), READ_ONLY)
+        return os.open(_entry(home, session, job_id), READ_ONLY) if _is_there(home, session) else None
     except OSError:
         return None
 
 
 def _entry(home: str, session: str, job_id: str) -> str:
-    return f"{home}/{SESSIONS}/{_key(session)}/{job_id}"
+    return f"{directory_of(home, session)}/{job_id}"
 
 
 def _key(session: str) -> str:

@@ -19,8 +19,6 @@ from bgjob.home.mtimes import mtime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bgjob.home.jobdir import Record
 
 WAITS, WAIT, END = "waits", "wait.json", "end.json"
@@ -30,6 +28,11 @@ ASKED_LATELY_S = 10.0
 
 def path_of(home: str, wait_id: str) -> str:
     return f"{home}/{WAITS}/{wait_id}"
+
+
+def job_ids_of(record: Record) -> list[str]:
+    found = record.get("job_ids")
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def create(home: str, wait_id: str, record: Record) -> bool:
@@ -45,20 +48,23 @@ def create(home: str, wait_id: str, record: Record) -> bool:
 
 
 def read(home: str, wait_id: str) -> Record | None:
-    return jobdir.read_record(f"{path_of(home, wait_id)}/{WAIT}")
+    directories = f"{home}/{WAITS}", path_of(home, wait_id)
+    return jobdir.read_record(f"{directories[1]}/{WAIT}") if all(map(is_directory, directories)) else None
 
 
 def end(home: str, wait_id: str, record: Record) -> Record:
     """How the wait has ended: as this record says, or as another process said first."""
     directory = path_of(home, wait_id)
     draft = f"{directory}/{END}.{os.getpid()}.{time.monotonic_ns()}"
-    jobdir.write_record(draft, record, durable=True)
     try:
+        jobdir.write_record(draft, record, durable=True)
         os.link(draft, f"{directory}/{END}")
-    except FileExistsError:
-        pass
-    finally:
+    except OSError:
+        pass  # another process was first; or there is no room for it: then the next look ends it again
+    try:
         os.unlink(draft)
+    except OSError:
+        pass
     return ended(home, wait_id) or record
 
 
@@ -85,8 +91,8 @@ def ids(home: str) -> list[str]:
 
 
 def asked_at(home: str, wait_id: str) -> float:
-    """When its client last asked; 0 if there is no such wait, or no whole one."""
-    return mtime(f"{path_of(home, wait_id)}/{WAIT}")
+    """When its client last asked; of a wait that is just being kept, now; 0 if there is none."""
+    return mtime(f"{path_of(home, wait_id)}/{WAIT}") or mtime(path_of(home, wait_id))
 
 
 def note_asked(home: str, wait_id: str) -> None:
@@ -96,16 +102,12 @@ def note_asked(home: str, wait_id: str) -> None:
         pass  # cleaned up
 
 
-def will_tell(home: str, session: str, job_id: str) -> bool:
-    """True: a client of this session asks for a wait that this job is part of, and so hears of its end."""
-    return any(
-        record.get("session") == session and job_id in record.get("job_ids", ())
-        for record in _asked_lately(home)
-    )
+def jobs_asked_for(home: str, session: str) -> set[str]:
+    """Jobs of waits that go on, and that a client of this session asks for: it hears of their ends by them."""
+    records = filter(None, (read(home, wait_id) for wait_id in ids(home) if _is_asked_for(home, wait_id)))
+    return {job_id for record in records if record.get("session") == session for job_id in job_ids_of(record)}
 
 
-def _asked_lately(home: str) -> Iterator[Record]:
-    for wait_id in ids(home):
-        is_recent = abs(time.time() - asked_at(home, wait_id)) < ASKED_LATELY_S
-        if is_recent and (record := read(home, wait_id)):
-            yield record
+def _is_asked_for(home: str, wait_id: str) -> bool:
+    is_recent = abs(time.time() - asked_at(home, wait_id)) < ASKED_LATELY_S
+    return is_recent and not os.path.lexists(f"{path_of(home, wait_id)}/{END}")

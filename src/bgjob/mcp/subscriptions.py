@@ -12,7 +12,7 @@ from typing import Any
 from bgjob.api import Cancellation, Jobs
 from bgjob.api.changes import Changes, Subject
 from bgjob.api.kept_waits import KeptWait, WaitNotFound, kept_wait, sleep_until_over
-from bgjob.core.errors import BgjobError
+from bgjob.core.errors import BgjobError, StoreUnusable
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.resources import located, told
 from bgjob.mcp.stderr import report
@@ -68,7 +68,7 @@ def _added(changes: Changes[str | None], asked: Wanted) -> Wanted:
 
 def _kept(jobs: Jobs, wanted: Wanted) -> Iterator[KeptWait]:
     for task_id in wanted.task_ids:
-        with suppress(WaitNotFound):
+        with suppress(WaitNotFound, StoreUnusable):
             yield kept_wait(jobs.context, task_id)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from bgjob.api import Executed, Jobs, Mode, Waited
 from bgjob.api.kept_waits import (
@@ -20,19 +20,22 @@ from bgjob.api.kept_waits import (
     sleep_until_over,
     wait_end,
 )
-from bgjob.core.errors import BgjobError
+from bgjob.core.errors import BgjobError, StoreUnusable
 from bgjob.core.job import SHORT_ID_CHARACTERS, Running
 from bgjob.mcp.answers import failure, plain, success
 from bgjob.mcp.caller import Caller
 from bgjob.mcp.fields import timestamp
 from bgjob.mcp.results import Started, Waits
 from bgjob.output.cleaner import without_hidden
-from bgjob.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
+from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from bgjob.protocol.request import Request
 from bgjob.protocol.tasks import Status, Task, form, knows_elicitation, related
 
 Result = Mapping[str, Any]
+Made = TypeVar("Made", Started, Waits)
 
+LONGEST_S = 1e9
+"""Some decades: a record has times that a calendar has."""
 INPUT = {"input": {"type": "string", "title": "Input", "description": "Typed into the job, then Enter"}}
 
 
@@ -46,6 +49,8 @@ def found(jobs: Jobs, request: Request) -> KeptWait:
         return kept_wait(jobs.context, request.text("taskId"))
     except WaitNotFound as problem:
         raise RpcError(INVALID_PARAMS, str(problem)) from None
+    except StoreUnusable as problem:
+        raise RpcError(INTERNAL_ERROR, str(problem)) from None
 
 
 def seen(jobs: Jobs, wait: KeptWait, request: Request) -> Task:
@@ -55,6 +60,8 @@ def seen(jobs: Jobs, wait: KeptWait, request: Request) -> Task:
     asks = request.is_stateless and knows_elicitation(request)
     try:
         look = look_at_wait(jobs.context, wait, asks=asks)
+    except StoreUnusable as problem:  # perhaps not for long
+        raise RpcError(INTERNAL_ERROR, str(problem)) from None
     except BgjobError as problem:  # a job was cleaned up
         return _ended(wait, _finish(jobs, wait, failure(str(problem)), ()))
     if look.waited is None:
@@ -92,6 +99,8 @@ def cancel(jobs: Jobs, request: Request, *, may_kill: bool) -> None:
         raise RpcError(
             INVALID_PARAMS, "This task ends its job when it is cancelled: that needs the scope kill."
         )
+    if not request.is_stateless and (end := wait_end(jobs.context, wait)):
+        raise RpcError(INVALID_PARAMS, f"Task {wait.id} cannot be cancelled: it is {end.word}.")
     cancel_wait(jobs.context, wait)
 
 
@@ -108,8 +117,14 @@ def awaited_result(jobs: Jobs, request: Request, caller: Caller) -> Result:
 
 def ended_at_once(jobs: Jobs, result: Result) -> Task:
     """A task of the handshake whose call had nothing to wait for."""
-    wait = keep_wait(jobs.context, KeptWait(id="", job_ids=(), created_at=time.time(), deadline=None))
-    _finish(jobs, wait, result, ())
+    try:
+        wait = keep_wait(jobs.context, KeptWait(id="", job_ids=(), created_at=time.time(), deadline=None))
+        _finish(jobs, wait, result, ())
+    except OSError as problem:
+        said = "".join(part.get("text", "") for part in result.get("content", ()))
+        raise RpcError(
+            INTERNAL_ERROR, f"No task can be kept ({problem.strerror}). The call: {said}"
+        ) from None
     return _task(wait, "working")
 
 
@@ -120,20 +135,32 @@ def of_start(
     jobs: Jobs, ran: Executed, wait_s: float, caller: Caller, *, until: Mapping[str, Any], **how: Any
 ) -> Started | Task:
     """The answer to a start; if its call may not wait any longer, the task of what it waits for."""
+    answer = Started.of(ran)
     if not caller.leaves_wait_behind or ran.waited is None or ran.waited.cut_to_s is None:
-        return Started.of(ran)
+        return answer
+    how["kills"] = how["kills"] and not ran.reused  # a job of another call goes on
     how |= {"started": {"reused": ran.reused, "asked_command": ran.asked_command}}
-    return kept(jobs, _wait(jobs, caller, [ran.job.id], wait_s or None, until=_given(until), **how))
+    wait = _wait(jobs, caller, [ran.job.id], wait_s or None, until=_given(until), **how)
+    return _kept_or(answer, jobs, wait)
 
 
 def of_wait(
     jobs: Jobs, waited: list[Waited], mode: Mode, timeout_s: float, caller: Caller, **how: Any
 ) -> Waits | Task:
+    answer = Waits.of(waited, mode)
     if not caller.leaves_wait_behind or waited[0].cut_to_s is None:
-        return Waits.of(waited, mode)
+        return answer
     ids = [each.status.job.id for each in waited]
     how["until"] = _given(how["until"])
-    return kept(jobs, _wait(jobs, caller, ids, timeout_s, mode=mode, **how))
+    return _kept_or(answer, jobs, _wait(jobs, caller, ids, timeout_s, mode=mode, **how))
+
+
+def _kept_or(answer: Made, jobs: Jobs, wait: KeptWait) -> Made | Task:
+    """Without room on the disk it is no task: the client is answered as one that knows none."""
+    try:
+        return kept(jobs, wait)
+    except OSError:
+        return answer
 
 
 def _wait(jobs: Jobs, caller: Caller, job_ids: list[str], asked_s: float | None, **how: Any) -> KeptWait:
@@ -143,7 +170,7 @@ def _wait(jobs: Jobs, caller: Caller, job_ids: list[str], asked_s: float | None,
         asked_s = longest_s if asked_s is None else asked_s
     elif asked_s is not None and asked_s <= longest_s:
         asked_s = None
-    deadline = None if asked_s is None else now + asked_s - (caller.most_s or 0.0)
+    deadline = None if asked_s is None else now + min(asked_s, LONGEST_S) - (caller.most_s or 0.0)
     return KeptWait(id="", job_ids=job_ids, created_at=now, deadline=deadline, session=caller.session, **how)
 
 

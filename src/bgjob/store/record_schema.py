@@ -245,6 +245,17 @@ def _empty_or(rules: Mapping[str, Rule]) -> Rule:
     return is_valid
 
 
+def _some_of(rules: Mapping[str, Rule]) -> Rule:
+    """An object that has none but these fields."""
+
+    def is_valid(value: object) -> bool:
+        return isinstance(value, dict) and all(
+            name in rules and rules[name](each) for name, each in value.items()
+        )
+
+    return is_valid
+
+
 def _are_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_text, value))
 
@@ -345,18 +356,26 @@ WATCH_RULES: Mapping[str, Rule] = {
     "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
     "is_over": _is_flag,
 }
+UNTIL_RULES: Mapping[str, Rule] = {
+    "pattern": _is_text,
+    "stop_pattern": _is_text,
+    "literal": _is_flag,
+    "stream": _one_of("stdout", "stderr"),
+    "port": _whole(0, 65535),
+    "silence_s": _number(0, MOST_FINITE),
+    "for_input": _is_flag,
+}
 WAIT_RULES: Mapping[str, Rule] = {
-    "id": _is_text,
     "job_ids": _are_ids,
     "created_at": _is_time,
     "deadline": _or_none(_is_time),
-    "until": _is_object,
+    "until": _some_of(UNTIL_RULES),
     "mode": _one_of("any", "all"),
     "since": _are_words,
     "max_bytes": _or_none(_is_size),
     "raw": _is_flag,
     "session": _or_none(_is_text),
-    "started": _is_object,
+    "started": _empty_or({"reused": _is_flag, "asked_command": _or_none(_is_text)}),
     "kills": _is_flag,
 }
 WAIT_END_RULES: Mapping[str, Rule] = {

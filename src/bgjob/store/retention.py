@@ -16,7 +16,7 @@ import time
 from typing import NamedTuple
 
 from bgjob.core.errors import StoreUnusable
-from bgjob.core.job import Job, Lost, Running, Spec
+from bgjob.core.job import JOB_ID, Job, Lost, Running, Spec
 from bgjob.core.values import DAY_S
 from bgjob.home import jobdir, waits
 from bgjob.home.jobdir import LOG, SPEC
@@ -166,11 +166,17 @@ def _is_forgotten(store: Store, session: str, entry: str, oldest: float) -> bool
 def _remove_waits(store: Store, oldest: float) -> None:
     """Those that are over, or whose jobs are all gone, once no client has asked for them for a day."""
     for wait_id in waits.ids(store.home):
-        record = waits.read(store.home, wait_id) or {}
-        jobs = [f"{store.jobs_directory}/{job_id}" for job_id in record.get("job_ids", ())]
-        goes_on = waits.ended(store.home, wait_id) is None and any(map(os.path.isdir, jobs))
-        if waits.asked_at(store.home, wait_id) < oldest and not goes_on:
+        if waits.asked_at(store.home, wait_id) < oldest and not _goes_on(store, wait_id):
             remove_tree(waits.path_of(store.home, wait_id))
+
+
+def _goes_on(store: Store, wait_id: str) -> bool:
+    """True also if that cannot be known now."""
+    with contextlib.suppress(OSError):
+        job_ids = filter(JOB_ID.fullmatch, waits.job_ids_of(waits.read(store.home, wait_id) or {}))
+        directories = map(store.directory, job_ids)
+        return waits.ended(store.home, wait_id) is None and any(map(os.path.isdir, directories))
+    return True
 
 
 def _is_abandoned(entry: os.DirEntry[str], oldest: float) -> bool:

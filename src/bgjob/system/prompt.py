@@ -156,6 +156,16 @@ def is_raw(terminal: int) -> bool:
         return False  # no terminal, or no process has it open
 
 
+def hides_input(pid: int) -> bool:
+    """Whether the terminal of its stdin takes lines and does not show what is typed: for a password."""
+    try:
+        with open(f"/proc/{pid}/fd/0", "rb", buffering=0, opener=_open_terminal) as terminal:
+            flags: int = termios.tcgetattr(terminal)[3]
+    except (OSError, termios.error):
+        return False  # the process is gone or another user's, or its stdin is no terminal
+    return bool(flags & termios.ICANON) and not flags & termios.ECHO
+
+
 def _waits_at_raw(wait: Wait, terminal: int) -> bool:
     try:
         if not wait.is_nested:

@@ -34,7 +34,12 @@ NAME_CHARACTERS = 100
 
 def tell_ends(store: Store, ended: Mapping[str, str], deliver: Callable[[str], object]) -> bool:
     """False: others have told them meanwhile. `ended`: the session that expects each job."""
-    ours = [job_id for job_id, session in ended.items() if _is_ours(store, session, job_id)]
+    elsewhere = {session: sessions.told_elsewhere(store.home, session) for session in set(ended.values())}
+    ours = [
+        job_id
+        for job_id, session in ended.items()
+        if job_id not in elsewhere[session] and sessions.claim_unless_held(store.home, session, job_id)
+    ]
     if not ours:
         return False
     try:
@@ -44,10 +49,6 @@ def tell_ends(store: Store, ended: Mapping[str, str], deliver: Callable[[str], o
             sessions.expect(store.home, ended[job_id], job_id)
         raise
     return True
-
-
-def _is_ours(store: Store, session: str, job_id: str) -> bool:
-    return sessions.claim_unless_told(store.home, session, job_id)
 
 
 def text_of_ends(store: Store, job_ids: Collection[str]) -> str:
