@@ -730,7 +730,7 @@ class TestOfTheHandshake:
     def test_a_result_that_is_waited_for_when_another_server_cancels(
         self, old: RawClient, start: Start, gate: Gate
     ) -> None:
-        task = self.call(old, "execute_command", command=gate.wait, wait_s=30)["result"]["task"]
+        task = self.call(old, "execute_command", command=gate.wait, wait_s=3000)["result"]["task"]
         asked = old.send("tasks/result", {"taskId": task["taskId"]})
         old.ask("ping")
         start().result("tasks/cancel", taskId=task["taskId"])
