@@ -29,6 +29,8 @@ from bgjob.store.store import Store, remove_tree
 from bgjob.system import processes
 
 STEADY_S = 3600.0
+# Sessions at each cleaning, others each time: a start waits for it.
+MOST_SWEPT = 500
 
 
 class Promise(NamedTuple):
@@ -141,7 +143,9 @@ def _sweep(home: str, oldest: float) -> None:
 def _sweep_sessions(store: Store, oldest: float, oldest_session: float) -> None:
     """Entries of jobs that are gone, not those of jobs that are about to start; then sessions without entries."""
     place = f"{store.home}/{SESSIONS}"
-    for name in names_in(place) if is_directory(place) else ():
+    names = names_in(place) if is_directory(place) else []
+    first = int(time.time()) % max(len(names), 1)
+    for name in [*names[first:], *names[:first]][:MOST_SWEPT]:
         session = f"{place}/{name}"
         is_old = mtime(session) < oldest_session
         with contextlib.suppress(OSError):  # removed meanwhile, or not ours
