@@ -1,7 +1,7 @@
 """A home in which anything may have happened to any file, and everything that reads one.
 
 No reader raises what it should not, hangs, takes much memory, or opens anything outside of the home; what happens to
-one job does not happen to another. Every fifteenth of some 3,500 mutations is tried; with BGJOB_STATE_FUZZ=all, each.
+one job does not happen to another. Every fifteenth of some 4,700 mutations is tried; with BGJOB_STATE_FUZZ=all, each.
 """
 
 import json
