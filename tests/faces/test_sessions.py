@@ -19,7 +19,7 @@ from bgjob.core.job import Exited
 from bgjob.home import sessions
 from bgjob.mcp.news_line import news_fields
 from tests.support.gate import Gate
-from tests.support.hooks import is_held
+from tests.support.hooks import Hooks, is_held
 from tests.support.http_server import META, HttpServer, stateless
 from tests.support.server import Server, StartServer
 from tests.support.shims import kill_both
@@ -59,6 +59,29 @@ class TestServers:
         ended(servers[0].execute("exit 3", name="tests"))
         told = [news(server) for server in servers * 2]
         assert [line is None for line in told] == [False, True, True, True]
+
+    def test_another_client_below_claude_code_has_a_session_of_its_own(
+        self, start_server: StartServer, session: str, ended: Ended
+    ) -> None:
+        """It has inherited the variable that names the session of Claude Code."""
+        claude = start_server(**{SESSION: session})
+        gemini = start_server(client="gemini-cli-mcp-client", **{SESSION: session})
+        ended(claude.execute("exit 4", name="claudes"))
+        ended(gemini.execute("exit 5", name="geminis"))
+        for server, name in ((gemini, "geminis"), (claude, "claudes")):
+            told = news(server) or ""
+            assert [each for each in ("claudes", "geminis") if each in told] == [name]
+            assert news(server) is None
+
+    def test_nor_do_its_hooks_tell_of_the_jobs_of_claude_code(
+        self, start_server: StartServer, home: Path, jobs: Jobs, session: str, ended: Ended
+    ) -> None:
+        ended(jobs.execute("exit 4", name="claudes", by={"session": session}).id)
+        gemini = start_server(client="gemini-cli-mcp-client", **{SESSION: session})
+        ended(gemini.execute("exit 5", name="geminis"))
+        told = Hooks(home, "gemini", "a session").context()
+        assert ("geminis" in told, "claudes" in told) == (True, False)
+        assert "claudes" in Hooks(home, "claude", session).context()
 
     def test_a_job_that_nobody_saw_end_is_news_with_the_next_look(
         self, start_server: StartServer, jobs: Jobs, gate: Gate, ended: Ended

@@ -117,11 +117,15 @@ class TestAnUnknownSetting:
 class TestTheVariablesOfTheClient:
     def test_are_not_handed_to_jobs_unless_the_caller_gives_them(self, start_server: StartServer) -> None:
         server = start_server(
-            CLAUDE_CODE_MESSAGING_SOCKET="/tmp/inbox", CLAUDE_CODE_MESSAGING_TOKEN="secret", CLAUDECODE="1"
+            CLAUDE_CODE_SESSION_ID="the session",
+            CLAUDE_CODE_MESSAGING_SOCKET="/tmp/inbox",
+            CLAUDE_CODE_MESSAGING_TOKEN="secret",
+            CLAUDECODE="1",
         )
         seen = server.call("execute_command", command="env", wait_s=30)["stdout"].splitlines()
         assert "CLAUDECODE=1" in seen
-        assert not [line for line in seen if line.startswith("CLAUDE_CODE_MESSAGING_")]
+        hidden = ("CLAUDE_CODE_SESSION_ID=", "CLAUDE_CODE_MESSAGING_")
+        assert not [line for line in seen if line.startswith(hidden)]
         given = server.call(
             "execute_command", command="env", wait_s=30, env={"CLAUDE_CODE_MESSAGING_TOKEN": "mine"}
         )

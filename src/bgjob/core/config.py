@@ -346,9 +346,9 @@ SETTINGS = (
     Setting(
         "MCP_BG_HIDDEN_VARIABLES",
         "hidden_variables",
-        "CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        "CLAUDE_CODE_SESSION_ID,CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
         _globs,
         "names of environment variables with commas between them, `*` and `?` in them stand for others; or none",
-        "what the client gives its servers and jobs do not inherit: a key to its own session; `env` can still set them",
+        "what the client gives its servers and jobs do not inherit: its session and its keys; `env` can still set them",
     ),
 )

@@ -15,15 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CLAUDE_SESSION = "CLAUDE_CODE_SESSION_ID"
+# What Claude Code calls itself.
+CLAUDE_CODE = "claude-code"
 # What stands between a client and what it runs.
 LAUNCHERS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "pipx", "tee", "uv", "uvx")
 )
 
 
-def session_of(environ: Mapping[str, str]) -> str | None:
-    """None: the client does not name it, and the kernel does not tell our parents."""
-    return environ.get(CLAUDE_SESSION) or client_process()
+def session_in(environ: Mapping[str, str], client: str | None) -> str | None:
+    """None: the client does not name it. `client`: what it calls itself.
+
+    Another client that runs below Claude Code has inherited the variable: that is not its session.
+    """
+    return environ.get(CLAUDE_SESSION) or None if client == CLAUDE_CODE else None
 
 
 def client_process() -> str | None:
