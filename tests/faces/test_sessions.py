@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from bgjob.mcp.news_line import news_fields
 from tests.support.gate import Gate
 from tests.support.hooks import Hooks, is_held
 from tests.support.http_server import META, HttpServer, stateless
+from tests.support.raw_client import SERVE, RawClient
+from tests.support.requires import linux_only
 from tests.support.server import Server, StartServer
 from tests.support.shims import kill_both
 from tests.support.tools import new_caller
@@ -96,6 +99,49 @@ class TestServers:
         told = news(server) or ""
         assert f"quick ({other[:8]}) completed" in told
         assert f"gone ({lost[:8]}) was lost" in told
+
+
+PASS_ON = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+
+@linux_only
+class TestInAContainer:
+    """docker run -i IMAGE bgjob mcp: the first process of the container is the server, its client or an init."""
+
+    @pytest.fixture
+    def container(self) -> tuple[str, ...]:
+        """What runs a command as PID 1, and ends all that it has started with it."""
+        command = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
+        if shutil.which("unshare") is None or subprocess.run([*command, "true"], check=False).returncode:
+            pytest.skip("no PID namespace can be made here")
+        return command
+
+    @pytest.mark.parametrize(
+        ("first", "is_session"), [(None, True), ("client", True), ("sh", False), ("init", False)]
+    )
+    def test_a_session_has_its_news(
+        self,
+        container: tuple[str, ...],
+        home: Path,
+        tmp_path: Path,
+        jobs: Jobs,
+        ended: Ended,
+        first: str | None,
+        is_session: bool,
+    ) -> None:
+        """`first`: what PID 1 is called; None: it is the server. `is_session`: and its process is the session."""
+        above: tuple[str, ...] = ()
+        if first:
+            (tmp_path / first).symlink_to(Path(sys.executable).resolve())
+            above = (str(tmp_path / first), "-c", PASS_ON)
+        with RawClient(home, (*container, *above, *SERVE), **{SESSION: ""}) as client:
+            client.shake_hands()
+            job_id = client.execute("exit 4")
+            ended(job_id)
+            told = client.call("list_jobs", {"status": "queued"})["structuredContent"]["news"]
+            assert f"({job_id[:8]}) failed with exit code 4." in told
+            session = jobs.status(job_id).job.spec.by["session"]
+            assert session.startswith("process 1 of ") == is_session
 
 
 class TestWaiting:
