@@ -24,12 +24,13 @@ from tests.support.hooks import Hooks, is_held
 from tests.support.http_server import META, HttpServer, stateless
 from tests.support.raw_client import SERVE, RawClient
 from tests.support.requires import linux_only
-from tests.support.server import Server, StartServer
+from tests.support.server import CLAUDE_CODE, Server, StartServer
 from tests.support.shims import kill_both
 from tests.support.tools import new_caller
 from tests.support.waiting import PATIENCE_S, wait_until
 
 SESSION = "CLAUDE_CODE_SESSION_ID"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 Ended = Callable[[str], object]
 
 
@@ -85,6 +86,22 @@ class TestServers:
         told = Hooks(home, "gemini", "a session").context()
         assert ("geminis" in told, "claudes" in told) == (True, False)
         assert "claudes" in Hooks(home, "claude", session).context()
+
+    @pytest.mark.parametrize("client", ["claude", "codex"])
+    def test_a_session_with_a_long_name_is_told_by_its_hooks(
+        self, home: Path, session: str, ended: Ended, client: str
+    ) -> None:
+        """Named in the environment, or in each call. What a record has of a name is bounded."""
+        named = {"claude": CLAUDE_CODE, "codex": "codex-mcp-client"}[client]
+        long_name = session + "x" * 10_000
+        meta = META | {CLIENT_INFO: {"name": named, "version": "1"}}
+        environment = {SESSION: long_name if client == "claude" else ""}
+        if client == "codex":
+            meta |= {"sessionId": long_name}
+        with RawClient(home, **environment) as server:
+            call = {"name": "execute_command", "arguments": {"command": "exit 3"}, "_meta": meta}
+            ended(server.ask("tools/call", call)["result"]["structuredContent"]["job_id"])
+        assert "exit code 3" in Hooks(home, client, long_name).context()
 
     def test_a_job_that_nobody_saw_end_is_news_with_the_next_look(
         self, start_server: StartServer, jobs: Jobs, gate: Gate, ended: Ended

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bgjob.home import sessions
 from bgjob.home.home_dir import home_from
 from bgjob.home.layout import is_directory
-from bgjob.system.client_session import CLAUDE_SESSION, client_process
+from bgjob.system.client_session import CLAUDE_SESSION, client_process, shortened
 
 INPUT_MAX_BYTES = 64 << 20
 RUNS = ("running", "queued")
@@ -84,7 +84,8 @@ def _names(home: str, named: object) -> list[str]:
     """The session by its own name, by that which its server knows, or the client's process."""
     process = client_process()
     known = sessions.known_to_server(home, process) if process else None
-    return list(dict.fromkeys(name for name in (named, known, process) if isinstance(name, str)))
+    names = (shortened(name) for name in (named, known, process) if isinstance(name, str))
+    return list(dict.fromkeys(names))
 
 
 # -- what is told -----------------------------------------------------------------------------------

@@ -25,6 +25,13 @@ LAUNCHERS = frozenset(
 )
 # What adopts a process whose client is gone.
 INITS = frozenset(("init", "systemd"))
+# Of what a client calls its session, records have no more.
+NAMED_CHARACTERS = 400
+
+
+def shortened(name: str) -> str:
+    """A session by the name under which servers and hooks both have it."""
+    return name[:NAMED_CHARACTERS]
 
 
 def session_in(environ: Mapping[str, str], client: str | None) -> str | None:
@@ -32,7 +39,8 @@ def session_in(environ: Mapping[str, str], client: str | None) -> str | None:
 
     Another client that runs below Claude Code has inherited the variable: that is not its session.
     """
-    return environ.get(CLAUDE_SESSION) or None if client == CLAUDE_CODE else None
+    named = environ.get(CLAUDE_SESSION) if client == CLAUDE_CODE else None
+    return shortened(named) if named else None
 
 
 def client_process() -> str | None:
