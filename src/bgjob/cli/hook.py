@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bgjob.home import sessions
@@ -91,14 +91,19 @@ def _names(home: str, named: object) -> list[str]:
 # -- what is told -----------------------------------------------------------------------------------
 
 
-def _tell(call: Call, ended: Mapping[str, str], deliver: Callable[[str], object]) -> bool:
-    """False: there was nothing to tell."""
+def _tell(
+    call: Call,
+    ended: Mapping[str, str],
+    deliver: Callable[[str], object],
+    only_with: Collection[str] | None = None,
+) -> bool:
+    """False: there was nothing to tell. (tell_ends)"""
     if not ended:
         return False
     from bgjob.store.store import Store
     from bgjob.watch.ends import tell_ends
 
-    return tell_ends(Store(call.home), ended, deliver)
+    return tell_ends(Store(call.home), ended, deliver, only_with)
 
 
 def _lines_of_running(call: Call) -> list[str]:
@@ -155,11 +160,11 @@ def _tell_all(
 
 
 def _stop(call: Call, decision: str) -> int:
-    """The model goes on if a job has failed; it did not if it was stopped by us before."""
+    """The model goes on if this tells it of a failure; it did not if it was stopped by us before."""
     ended = call.ended()
-    if call.given.get("stop_hook_active") or not any(_has_failed(call, job_id) for job_id in ended):
-        return 0
-    _tell(call, ended, lambda text: _print(json.dumps({"decision": decision, "reason": text})))
+    failed = {job_id for job_id in ended if _has_failed(call, job_id)}
+    if failed and not call.given.get("stop_hook_active"):
+        _tell(call, ended, lambda text: _print(json.dumps({"decision": decision, "reason": text})), failed)
     return 0
 
 

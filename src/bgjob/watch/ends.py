@@ -5,7 +5,7 @@ Names and output are text of unknown origin: what is hidden in it is made visibl
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from bgjob.core.errors import JobNotFound
 from bgjob.core.job import (
@@ -32,11 +32,25 @@ LINE_CHARACTERS = 200
 NAME_CHARACTERS = 100
 
 
-def tell_ends(store: Store, ended: Mapping[str, str], deliver: Callable[[str], object]) -> bool:
-    """False: others have told them meanwhile. `ended`: the session that expects each job."""
-    ours = [job_id for job_id, session in ended.items() if _is_ours(store, session, job_id)]
+def tell_ends(
+    store: Store,
+    ended: Mapping[str, str],
+    deliver: Callable[[str], object],
+    only_with: Collection[str] | None = None,
+) -> bool:
+    """False: nothing is told. Others have told them meanwhile, or will.
+
+    `ended`: the session that expects each job. `only_with`: without one of these, the others are not told either.
+    """
+
+    def claimed(job_ids: Iterable[str]) -> list[str]:
+        return [job_id for job_id in job_ids if _is_ours(store, ended[job_id], job_id)]
+
+    first = ended if only_with is None else only_with
+    ours = claimed(first)
     if not ours:
         return False
+    ours += claimed(job_id for job_id in ended if job_id not in first)
     try:
         deliver(text_of_ends(store, ours))
     except BaseException:
