@@ -14,8 +14,11 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import JobStatus
 from bgjob.core.config import SETTINGS
+from bgjob.protocol.methods import TASKS_EXTENSION
+from bgjob.protocol.revisions import CAPABILITIES_KEY
 from tests.support.homes import end_all_jobs
-from tests.support.raw_client import SERVE
+from tests.support.http_server import META
+from tests.support.raw_client import SERVE, RawClient
 from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], JobStatus]
@@ -112,6 +115,16 @@ class TestAnUnknownSetting:
         assert "MCP_BG_MAX_JBOS is not a setting of this version" in misspelt
         assert "did you mean MCP_BG_MAX_JOBS?" in misspelt
         assert "MCP_BG_OF_NEXT_YEAR is not a setting of this version" in newer
+
+
+def test_a_call_waits_no_longer_than_it_may_also_if_it_becomes_a_task(home: Path) -> None:
+    meta = META | {CAPABILITIES_KEY: {"extensions": {TASKS_EXTENSION: {}}}}
+    with RawClient(home, MCP_BG_TASK_AFTER="3600", MCP_BG_MAX_WAIT="0.2") as client:
+        given = {"command": "sleep 1000", "wait_s": 5}
+        answer = client.ask("tools/call", {"name": "execute_command", "arguments": given, "_meta": meta})[
+            "result"
+        ]
+    assert (answer["resultType"], answer["status"]) == ("task", "working")
 
 
 class TestTheVariablesOfTheClient:

@@ -299,7 +299,7 @@ SETTINGS = (
         "20",
         number(0, DAY_S),
         "seconds, from 0 to 86400 (a day)",
-        "after how long a call that waits becomes a task, for clients that know tasks",
+        "after how long a call that waits becomes a task, for clients that know tasks; at most `MCP_BG_MAX_WAIT`",
     ),
     Setting(
         "MCP_BG_LIMITS",
