@@ -14,10 +14,9 @@ from bench.report import Result, Row, ours_at_most, ratio_at_most
 from bgjob.core.job import Ended
 from bgjob.store.store import Store
 
-SESSION = "bench"
 HOOK = (sys.executable, "-m", "bgjob", "hook", "claude")
 ONLY_PYTHON = (sys.executable, "-c", "pass")
-PROMPT = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": SESSION}).encode()
+PROMPT = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "bench"}).encode()
 SAID = "the last line"
 RUNNING_JOBS = 3
 KNOWS_TASKS = {
@@ -32,7 +31,7 @@ Cost = tuple[float, float]
 
 def hook(lab: Lab) -> Result:
     """bgjob hook: nothing to tell, three jobs run, an end is told"""
-    with lab.server(lab.ours, CLAUDE_CODE_SESSION_ID=SESSION) as server:
+    with lab.server(lab.ours) as server:
         environment = {**os.environ, "BGJOB_HOME": str(server.home)}
         silent, telling = partial(_silent, environment), partial(_telling, server, environment)
         rows = _rows_of_hook(lab, "nothing to tell", silent)

@@ -17,7 +17,7 @@ from tests.support.control_groups import skip_without_control_group
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.queueing import Diary, OpenJobs
-from tests.support.server import Server, StartServer
+from tests.support.server import CLAUDE_CODE, Server, StartServer
 from tests.support.telling import watchers
 from tests.support.waiting import wait_until
 
@@ -92,9 +92,9 @@ def start_server(portal: BlockingPortal, home: Path) -> Iterator[StartServer]:
     """Any number of servers on one home: start_server(MCP_BG_MAX_JOBS="3")."""
     with contextlib.ExitStack() as started:
 
-        def start(mode: str = "auto", **environment: str) -> Server:
+        def start(mode: str = "auto", client: str = CLAUDE_CODE, **environment: str) -> Server:
             session = {"CLAUDE_CODE_SESSION_ID": str(uuid4())}  # each has a client of its own
-            server = Server(portal, home, session | environment, mode)
+            server = Server(portal, home, session | environment, mode, client)
             started.callback(server.close)
             return server
 

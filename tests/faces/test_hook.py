@@ -1,11 +1,14 @@
 """`bgjob hook`: a client's model is told once of each end, in the client's form, and never blocked by an error."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -36,6 +39,24 @@ def session() -> str:
 @pytest.fixture
 def claude(home: Path, session: str) -> Hooks:
     return Hooks(home, "claude", session)
+
+
+@contextlib.contextmanager
+def asking(home: Path, wait_id: str) -> Iterator[None]:
+    """A client asks for its task, again and again."""
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.wait(0.1):
+            waits.note_asked(str(home), wait_id)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        try:
+            yield
+        finally:
+            is_over.set()
+        asked.result()
 
 
 class Starter:
@@ -315,6 +336,27 @@ class TestOnce:
         assert is_silent(claude.run("Stop"))
         os.utime(home / "waits" / job_id / "wait.json", (1, 1))
         assert job_id[:8] in claude.context()
+
+    @pytest.mark.parametrize("client", FORMS)
+    def test_a_failure_that_is_told_elsewhere_does_not_have_the_model_go_on_for_a_success(
+        self, home: Path, start: Starter, client: str
+    ) -> None:
+        """A task that its client asks for tells the failure, or a call that waits."""
+        session = own_process() if client == "gemini" else "a session"
+        hooks, stop = Hooks(home, client, "a session"), FORMS[client]["stop"]
+        start.over(session, "true", "good")
+        failed = start.over(session)
+        waits.create(str(home), failed, {"session": session, "job_ids": [failed]})
+        with asking(home, failed):
+            with_task = hooks.run(stop)
+        os.utime(home / "waits" / failed / "wait.json", (0, 0))
+        fd = sessions.hold(str(home), session, failed)
+        assert fd is not None
+        with_call = hooks.run(stop)
+        os.close(fd)
+        assert (is_silent(with_task), is_silent(with_call)) == (True, True)
+        told = json.loads(hooks.run(stop).stdout)["reason"]
+        assert ("tests" in told, "good" in told) == (True, True)
 
     def test_what_could_not_be_written_is_told_the_next_time(self, claude: Hooks, start: Starter) -> None:
         start.over(str(claude.session))

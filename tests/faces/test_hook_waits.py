@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from bgjob.api import Jobs
 from bgjob.home import sessions
 from tests.support.gate import Gate
 from tests.support.hooks import ATTENDED, BGJOB, Hooks, is_held, is_silent, own_process
-from tests.support.process_table import wait_until_gone
+from tests.support.process_table import parent_of, wait_until_gone
 from tests.support.server import StartServer
 from tests.support.shims import kill_both
 from tests.support.telling import listens
@@ -23,6 +24,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 SESSION = "CLAUDE_CODE_SESSION_ID"
 Ended = Callable[[str], object]
+RUN_BY_SHELL = 'import subprocess, sys; subprocess.run(["/bin/sh", "-c", sys.argv[1]])'
 Hook = subprocess.Popen[bytes]
 
 
@@ -226,6 +228,27 @@ class TestPostToolUse:
         assert told(hook) == (0, "")
         jobs.kill(job_id)
         assert job_id[:8] in claude.context()
+
+    def test_it_ends_with_its_client_though_the_shell_between_them_lives(
+        self, jobs: Jobs, claude: Hooks, session: str, tmp_path: Path
+    ) -> None:
+        """A shell that waits for the hook: not every /bin/sh becomes its last command."""
+        job_id = jobs.execute("sleep 1000", by={"session": session}).id
+        given = tmp_path / "given"
+        given.write_bytes(claude.given("PostToolUse", tool_response=json.dumps(answer(job_id))))
+        script = f"{BGJOB} hook claude < {given} & echo $!; wait; exit 0"
+        client = subprocess.Popen(
+            [sys.executable, "-c", RUN_BY_SHELL, script], env=claude.environment, stdout=subprocess.PIPE
+        )
+        assert client.stdout
+        pid = int(client.stdout.readline())
+        wait_until(lambda: listens(pid))
+        assert parent_of(parent_of(pid)) == client.pid
+        client.kill()
+        client.wait()
+        client.stdout.close()
+        wait_until_gone(pid)
+        assert sessions.expected(jobs.home, session) == [job_id]
 
     def test_it_ends_with_its_client(self, jobs: Jobs, claude: Hooks, session: str, tmp_path: Path) -> None:
         job_id = jobs.execute("sleep 1000", by={"session": session}).id

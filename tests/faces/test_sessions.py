@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,14 +20,17 @@ from bgjob.core.job import Exited
 from bgjob.home import sessions
 from bgjob.mcp.news_line import news_fields
 from tests.support.gate import Gate
-from tests.support.hooks import is_held
+from tests.support.hooks import Hooks, is_held
 from tests.support.http_server import META, HttpServer, stateless
-from tests.support.server import Server, StartServer
+from tests.support.raw_client import SERVE, RawClient
+from tests.support.requires import linux_only
+from tests.support.server import CLAUDE_CODE, Server, StartServer
 from tests.support.shims import kill_both
 from tests.support.tools import new_caller
 from tests.support.waiting import PATIENCE_S, wait_until
 
 SESSION = "CLAUDE_CODE_SESSION_ID"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 Ended = Callable[[str], object]
 
 
@@ -71,6 +75,45 @@ class TestServers:
         told = [news(server) for server in servers * 2]
         assert [line is None for line in told] == [False, True, True, True]
 
+    def test_another_client_below_claude_code_has_a_session_of_its_own(
+        self, start_server: StartServer, session: str, ended: Ended
+    ) -> None:
+        """It has inherited the variable that names the session of Claude Code."""
+        claude = start_server(**{SESSION: session})
+        gemini = start_server(client="gemini-cli-mcp-client", **{SESSION: session})
+        ended(claude.execute("exit 4", name="claudes"))
+        ended(gemini.execute("exit 5", name="geminis"))
+        for server, name in ((gemini, "geminis"), (claude, "claudes")):
+            told = news(server) or ""
+            assert [each for each in ("claudes", "geminis") if each in told] == [name]
+            assert news(server) is None
+
+    def test_nor_do_its_hooks_tell_of_the_jobs_of_claude_code(
+        self, start_server: StartServer, home: Path, jobs: Jobs, session: str, ended: Ended
+    ) -> None:
+        ended(jobs.execute("exit 4", name="claudes", by={"session": session}).id)
+        gemini = start_server(client="gemini-cli-mcp-client", **{SESSION: session})
+        ended(gemini.execute("exit 5", name="geminis"))
+        told = Hooks(home, "gemini", "a session").context()
+        assert ("geminis" in told, "claudes" in told) == (True, False)
+        assert "claudes" in Hooks(home, "claude", session).context()
+
+    @pytest.mark.parametrize("client", ["claude", "codex"])
+    def test_a_session_with_a_long_name_is_told_by_its_hooks(
+        self, home: Path, session: str, ended: Ended, client: str
+    ) -> None:
+        """Named in the environment, or in each call. What a record has of a name is bounded."""
+        named = {"claude": CLAUDE_CODE, "codex": "codex-mcp-client"}[client]
+        long_name = session + "x" * 10_000
+        meta = META | {CLIENT_INFO: {"name": named, "version": "1"}}
+        environment = {SESSION: long_name if client == "claude" else ""}
+        if client == "codex":
+            meta |= {"sessionId": long_name}
+        with RawClient(home, **environment) as server:
+            call = {"name": "execute_command", "arguments": {"command": "exit 3"}, "_meta": meta}
+            ended(server.ask("tools/call", call)["result"]["structuredContent"]["job_id"])
+        assert "exit code 3" in Hooks(home, client, long_name).context()
+
     def test_a_job_that_nobody_saw_end_is_news_with_the_next_look(
         self,
         start_server: StartServer,
@@ -92,6 +135,49 @@ class TestServers:
         told = news(server) or ""
         assert f"quick ({other[:8]}) completed" in told
         assert f"gone ({lost[:8]}) was lost" in told
+
+
+PASS_ON = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+
+@linux_only
+class TestInAContainer:
+    """docker run -i IMAGE bgjob mcp: the first process of the container is the server, its client or an init."""
+
+    @pytest.fixture
+    def container(self) -> tuple[str, ...]:
+        """What runs a command as PID 1, and ends all that it has started with it."""
+        command = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
+        if shutil.which("unshare") is None or subprocess.run([*command, "true"], check=False).returncode:
+            pytest.skip("no PID namespace can be made here")
+        return command
+
+    @pytest.mark.parametrize(
+        ("first", "is_session"), [(None, True), ("client", True), ("sh", False), ("init", False)]
+    )
+    def test_a_session_has_its_news(
+        self,
+        container: tuple[str, ...],
+        home: Path,
+        tmp_path: Path,
+        jobs: Jobs,
+        ended: Ended,
+        first: str | None,
+        is_session: bool,
+    ) -> None:
+        """`first`: what PID 1 is called; None: it is the server. `is_session`: and its process is the session."""
+        above: tuple[str, ...] = ()
+        if first:
+            (tmp_path / first).symlink_to(Path(sys.executable).resolve())
+            above = (str(tmp_path / first), "-c", PASS_ON)
+        with RawClient(home, (*container, *above, *SERVE), **{SESSION: ""}) as client:
+            client.shake_hands()
+            job_id = client.execute("exit 4")
+            ended(job_id)
+            told = client.call("list_jobs", {"status": "queued"})["structuredContent"]["news"]
+            assert f"({job_id[:8]}) failed with exit code 4." in told
+            session = jobs.status(job_id).job.spec.by["session"]
+            assert session.startswith("process 1 of ") == is_session
 
 
 class TestWaiting:

@@ -14,8 +14,11 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import JobStatus
 from bgjob.core.config import SETTINGS
+from bgjob.protocol.methods import TASKS_EXTENSION
+from bgjob.protocol.revisions import CAPABILITIES_KEY
 from tests.support.homes import end_all_jobs
-from tests.support.raw_client import SERVE
+from tests.support.http_server import META
+from tests.support.raw_client import SERVE, RawClient
 from tests.support.server import Server, StartServer, ToolError
 
 Ended = Callable[[str], JobStatus]
@@ -114,14 +117,28 @@ class TestAnUnknownSetting:
         assert "MCP_BG_OF_NEXT_YEAR is not a setting of this version" in newer
 
 
+def test_a_call_waits_no_longer_than_it_may_also_if_it_becomes_a_task(home: Path) -> None:
+    meta = META | {CAPABILITIES_KEY: {"extensions": {TASKS_EXTENSION: {}}}}
+    with RawClient(home, MCP_BG_TASK_AFTER="3600", MCP_BG_MAX_WAIT="0.2") as client:
+        given = {"command": "sleep 1000", "wait_s": 5}
+        answer = client.ask("tools/call", {"name": "execute_command", "arguments": given, "_meta": meta})[
+            "result"
+        ]
+    assert (answer["resultType"], answer["status"]) == ("task", "working")
+
+
 class TestTheVariablesOfTheClient:
     def test_are_not_handed_to_jobs_unless_the_caller_gives_them(self, start_server: StartServer) -> None:
         server = start_server(
-            CLAUDE_CODE_MESSAGING_SOCKET="/tmp/inbox", CLAUDE_CODE_MESSAGING_TOKEN="secret", CLAUDECODE="1"
+            CLAUDE_CODE_SESSION_ID="the session",
+            CLAUDE_CODE_MESSAGING_SOCKET="/tmp/inbox",
+            CLAUDE_CODE_MESSAGING_TOKEN="secret",
+            CLAUDECODE="1",
         )
         seen = server.call("execute_command", command="env", wait_s=30)["stdout"].splitlines()
         assert "CLAUDECODE=1" in seen
-        assert not [line for line in seen if line.startswith("CLAUDE_CODE_MESSAGING_")]
+        hidden = ("CLAUDE_CODE_SESSION_ID=", "CLAUDE_CODE_MESSAGING_")
+        assert not [line for line in seen if line.startswith(hidden)]
         given = server.call(
             "execute_command", command="env", wait_s=30, env={"CLAUDE_CODE_MESSAGING_TOKEN": "mine"}
         )

@@ -54,6 +54,7 @@ class TaskClient(RawClient):
     def alone(self, **params: Any) -> Message:
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
         }
         return {**params, "_meta": meta}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.home import sessions
-from bgjob.system.processes import START_TICKS, stat_of
+from bgjob.system.processes import START_TICKS, boot_id, stat_of
 from tests.support.waiting import PATIENCE_S
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
@@ -29,7 +29,7 @@ FORMS = {
 
 def own_process() -> str:
     """The session of a client that does not name it: for a hook that the test runs, the test."""
-    return f"process {os.getpid()} of {stat_of(os.getpid())[START_TICKS]}"
+    return f"process {os.getpid()} of {stat_of(os.getpid())[START_TICKS]} in boot {boot_id()}"
 
 
 class Hooks:

@@ -10,6 +10,10 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal
 from mcp import Client, StdioServerParameters
+from mcp.types import Implementation
+
+CLAUDE_CODE = "claude-code"
+"""What it calls itself: of this client alone the environment names the session."""
 
 
 class ToolError(Exception):
@@ -19,7 +23,15 @@ class ToolError(Exception):
 class Server:
     """`bgjob mcp` in a process of its own, and the SDK's client on its stdin and stdout."""
 
-    def __init__(self, portal: BlockingPortal, home: Path, environment: dict[str, str], mode: str) -> None:
+    def __init__(
+        self,
+        portal: BlockingPortal,
+        home: Path,
+        environment: dict[str, str],
+        mode: str,
+        client: str = CLAUDE_CODE,
+    ) -> None:
+        """`client`: what the client calls itself."""
         self._portal, self._pid_file = portal, home.parent / f"pid-{os.urandom(4).hex()}"
         script = f'echo $$ > {self._pid_file}; exec "{sys.executable}" -m bgjob mcp'
         parameters = StdioServerParameters(
@@ -28,8 +40,8 @@ class Server:
             env={**os.environ, "BGJOB_HOME": str(home), **environment},
         )
         self._leave = contextlib.ExitStack()
-        client = Client(parameters, mode=mode)
-        self.client: Client = self._leave.enter_context(portal.wrap_async_context_manager(client))
+        sdk_client = Client(parameters, mode=mode, client_info=Implementation(name=client, version="1"))
+        self.client: Client = self._leave.enter_context(portal.wrap_async_context_manager(sdk_client))
 
     @property
     def pid(self) -> int:

@@ -149,7 +149,11 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         max_store_bytes=None,
         news=True,
         on_event=None,
-        hidden_variables=("CLAUDE_CODE_MESSAGING_*", "CLAUDE_CODE_SESSION_ACCESS_TOKEN"),
+        hidden_variables=(
+            "CLAUDE_CODE_SESSION_ID",
+            "CLAUDE_CODE_MESSAGING_*",
+            "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        ),
     )
 
 

@@ -9,13 +9,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bgjob.home import sessions
 from bgjob.home.home_dir import home_from
 from bgjob.home.layout import is_directory
-from bgjob.system.client_session import CLAUDE_SESSION, client_process
+from bgjob.system.client_session import CLAUDE_SESSION, client_process, shortened
 
 INPUT_MAX_BYTES = 64 << 20
 RUNS = ("running", "queued")
@@ -84,20 +84,26 @@ def _names(home: str, named: object) -> list[str]:
     """The session by its own name, by that which its server knows, or the client's process."""
     process = client_process()
     known = sessions.known_to_server(home, process) if process else None
-    return list(dict.fromkeys(name for name in (named, known, process) if isinstance(name, str)))
+    names = (shortened(name) for name in (named, known, process) if isinstance(name, str))
+    return list(dict.fromkeys(names))
 
 
 # -- what is told -----------------------------------------------------------------------------------
 
 
-def _tell(call: Call, ended: Mapping[str, str], deliver: Callable[[str], object]) -> bool:
-    """False: there was nothing to tell."""
+def _tell(
+    call: Call,
+    ended: Mapping[str, str],
+    deliver: Callable[[str], object],
+    only_with: Collection[str] | None = None,
+) -> bool:
+    """False: there was nothing to tell. (tell_ends)"""
     if not ended:
         return False
     from bgjob.store.store import Store
     from bgjob.watch.ends import tell_ends
 
-    return tell_ends(Store(call.home), ended, deliver)
+    return tell_ends(Store(call.home), ended, deliver, only_with)
 
 
 def _lines_of_running(call: Call) -> list[str]:
@@ -154,11 +160,11 @@ def _tell_all(
 
 
 def _stop(call: Call, decision: str) -> int:
-    """The model goes on if a job has failed; it did not if it was stopped by us before."""
+    """The model goes on if this tells it of a failure; it did not if it was stopped by us before."""
     ended = call.ended()
-    if call.given.get("stop_hook_active") or not any(_has_failed(call, job_id) for job_id in ended):
-        return 0
-    _tell(call, ended, lambda text: _print(json.dumps({"decision": decision, "reason": text})))
+    failed = {job_id for job_id in ended if _has_failed(call, job_id)}
+    if failed and not call.given.get("stop_hook_active"):
+        _tell(call, ended, lambda text: _print(json.dumps({"decision": decision, "reason": text})), failed)
     return 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bgjob.home.event_log import EVENTS
+from bgjob.system.client_session import client_process
 from bgjob.system.inotify import Inotify
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def wait_for_ends(
 
     `job_ids`: those that are waited for; None: all that the session expects, also jobs that begin meanwhile.
     """
-    client = os.getppid()
+    client = _client()
     with contextlib.closing(Inotify()) as inotify:
         inotify.watch(f"{call.home}/{EVENTS}")  # first: what happens while we look wakes us
-        while os.getppid() == client:
+        while _client() == client:
             if tell(call.ended(job_ids)):
                 return True
             if not _are_expected(call, job_ids):
@@ -32,6 +33,11 @@ def wait_for_ends(
             # Ends early now and then: an answer that would have told an end may have been given up.
             inotify.wait(FOR_EVER_S)
     return False
+
+
+def _client() -> tuple[int, str | None]:
+    """Changes when the client is gone, also if a shell that it has run the hook by lives on."""
+    return os.getppid(), client_process()
 
 
 def _are_expected(call: "Call", job_ids: Sequence[str] | None) -> bool:

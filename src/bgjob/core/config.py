@@ -299,7 +299,7 @@ SETTINGS = (
         "20",
         number(0, DAY_S),
         "seconds, from 0 to 86400 (a day)",
-        "after how long a call that waits becomes a task, for clients that know tasks",
+        "after how long a call that waits becomes a task, for clients that know tasks; at most `MCP_BG_MAX_WAIT`",
     ),
     Setting(
         "MCP_BG_LIMITS",
@@ -346,9 +346,9 @@ SETTINGS = (
     Setting(
         "MCP_BG_HIDDEN_VARIABLES",
         "hidden_variables",
-        "CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        "CLAUDE_CODE_SESSION_ID,CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
         _globs,
         "names of environment variables with commas between them, `*` and `?` in them stand for others; or none",
-        "what the client gives its servers and jobs do not inherit: a key to its own session; `env` can still set them",
+        "what the client gives its servers and jobs do not inherit: its session and its keys; `env` can still set them",
     ),
 )

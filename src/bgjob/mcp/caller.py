@@ -10,8 +10,7 @@ from bgjob.core.frozen import NOTHING
 from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import Message
 from bgjob.protocol.request import Request
-
-NAMED_CHARACTERS = 400
+from bgjob.system.client_session import shortened
 
 
 class Channel(NamedTuple):
@@ -53,7 +52,7 @@ class Caller:
         told = {**self._known, "client": client.name, "version": client.version}
         if session := _session_in(self._request):
             told["session"] = session
-        return {word: text[:NAMED_CHARACTERS] for word, text in told.items() if text}
+        return {word: shortened(text) for word, text in told.items() if text}
 
     @property
     def session(self) -> str | None:

@@ -15,7 +15,7 @@ from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TASKS, TASKS_EXTENSION, TOOLS
 from bgjob.protocol.server import Server
-from bgjob.system.client_session import client_process, session_of
+from bgjob.system.client_session import client_process, session_in
 
 INSTRUCTIONS = """\
 Shell commands as background jobs that outlive this server and its client, shared by agents and people.
@@ -58,19 +58,27 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
-    known = client_of(environ)
-    if (process := client_process()) and known["session"] != process:
-        jobs.note_client(process, known["session"])
-    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire, known)
+    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire, OwnClient(jobs, environ).known)
 
 
-def client_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What we know of our client without being told: its session, and where it works."""
-    session, cwd = session_of(environ), None
-    with suppress(OSError):  # deleted
-        cwd = os.getcwd()
-    known = {"session": session, "cwd": cwd}
-    return {word: text for word, text in known.items() if text}
+class OwnClient:
+    """The client that runs this server."""
+
+    def __init__(self, jobs: Jobs, environ: Mapping[str, str]) -> None:
+        self._jobs, self._environ = jobs, environ
+        self._process, self._cwd = client_process(), None
+        with suppress(OSError):  # deleted
+            self._cwd = os.getcwd()
+        self._noted = self._process
+
+    def known(self, name: str | None) -> dict[str, str]:
+        """What we know of it without being told: its session, and where it works. `name`: of the client."""
+        session = session_in(self._environ, name) or self._process
+        if self._process and session and session != self._noted:
+            self._jobs.note_client(self._process, session)
+            self._noted = session
+        known = {"session": session, "cwd": self._cwd}
+        return {word: text for word, text in known.items() if text}
 
 
 def service_for(jobs: Jobs, channel: Channel) -> Service:

@@ -107,7 +107,8 @@ class Service:
         if is_wanted and not tool.may_be_task:
             raise RpcError(METHOD_NOT_FOUND, f"{tool.name} cannot be called as a task.")
         if tool.may_be_task and (is_wanted or knows_tasks(request)):
-            caller.most_s = 0.0 if is_wanted else self._jobs.context.settings.task_after_s
+            settings = self._jobs.context.settings
+            caller.most_s = 0.0 if is_wanted else min(settings.task_after_s, settings.max_wait_s)
             caller.keeps_to_time = is_wanted
         result = self._called(tool, given, caller)
         if not is_wanted:

@@ -28,6 +28,8 @@ from bgjob.protocol.server import Server
 
 UNREAD_S = 10.0
 """How long after the end of stdin an answer may wait without a byte of it being read."""
+Known = Callable[[str | None], Mapping[str, str]]
+"""As in a Caller, of a client that calls itself so."""
 TOO_LONG = "This line is longer than 64 MB. Send a file's path instead of its content."
 
 
@@ -50,12 +52,10 @@ def claim() -> Wire:
     return wire
 
 
-def serve(
-    server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Mapping[str, str]
-) -> NoReturn:
+def serve(server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Known) -> NoReturn:
     """Serves until the client is gone, then ends the process: calls may sit in threads that never end.
 
-    `service_for`: makes the service of this client, given how to send to it at any time. `known`: as in a Caller.
+    `service_for`: makes the service of this client, given how to send to it at any time.
     """
     try:
         _Session(server, service_for, wire, known).run()
@@ -73,7 +73,7 @@ def _end_process(code: int) -> NoReturn:
 
 class _Session:
     def __init__(
-        self, server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Mapping[str, str]
+        self, server: Server, service_for: Callable[[Channel], Service], wire: Wire, known: Known
     ) -> None:
         self._wire, self._known = wire, known
         self._outbox = Outbox(wire.write_fd, self._wake)
@@ -121,7 +121,8 @@ class _Session:
             raise
 
     def _perform(self, request: Request) -> None:
-        caller = Caller(request, self._send, self._outbox.wait_until_written, self._known)
+        known = self._known(request.client.name)
+        caller = Caller(request, self._send, self._outbox.wait_until_written, known)
         self._in_flight[caller] = request.id
         work = partial(self._answer, request, caller)
         if self._service.blocks(request):

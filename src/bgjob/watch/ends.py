@@ -5,7 +5,7 @@ Names and output are text of unknown origin: what is hidden in it is made visibl
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from bgjob.core.errors import JobNotFound
 from bgjob.core.job import (
@@ -32,16 +32,27 @@ LINE_CHARACTERS = 200
 NAME_CHARACTERS = 100
 
 
-def tell_ends(store: Store, ended: Mapping[str, str], deliver: Callable[[str], object]) -> bool:
-    """False: others have told them meanwhile. `ended`: the session that expects each job."""
+def tell_ends(
+    store: Store,
+    ended: Mapping[str, str],
+    deliver: Callable[[str], object],
+    only_with: Collection[str] | None = None,
+) -> bool:
+    """False: nothing is told. Others have told them meanwhile, or will.
+
+    `ended`: the session that expects each job. `only_with`: without one of these, the others are not told either.
+    """
     elsewhere = {session: sessions.told_elsewhere(store.home, session) for session in set(ended.values())}
-    ours = [
-        job_id
-        for job_id, session in ended.items()
-        if job_id not in elsewhere[session] and sessions.claim_unless_held(store.home, session, job_id)
-    ]
+
+    def claimed(job_ids: Iterable[str]) -> list[str]:
+        untold = [job_id for job_id in job_ids if job_id not in elsewhere[ended[job_id]]]
+        return [each for each in untold if sessions.claim_unless_held(store.home, ended[each], each)]
+
+    first = ended if only_with is None else only_with
+    ours = claimed(first)
     if not ours:
         return False
+    ours += claimed(job_id for job_id in ended if job_id not in first)
     try:
         deliver(text_of_ends(store, ours))
     except BaseException:
