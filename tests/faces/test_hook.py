@@ -349,7 +349,7 @@ class TestOnce:
         waits.create(str(home), failed, {"session": session, "job_ids": [failed]})
         with asking(home, failed):
             with_task = hooks.run(stop)
-        os.utime(home / "waits" / failed / "wait.json", (0, 0))
+        os.utime(home / "waits" / failed / "wait.json", (1, 1))
         fd = sessions.hold(str(home), session, failed)
         assert fd is not None
         with_call = hooks.run(stop)
