@@ -11,6 +11,7 @@ import pytest
 from bgjob.home import sessions
 from bgjob.store import retention
 from bgjob.store.store import Store
+from bgjob.system.client_session import client_process
 from tests.support.stores import ended_job, running_job
 
 SESSION = "a session"
@@ -105,6 +106,7 @@ class TestCleaningUp:
                 sessions.claim(store.home, name, job_id)
         sessions.note_client(store.home, "old process", "old")
         sessions.note_client(store.home, "young process", "young")
+        sessions.note_client(store.home, running := str(client_process()), "old")
         directory = Path(store.home, "sessions")
         for path in directory.iterdir():
             age(path, 8 * DAY_S)
@@ -115,6 +117,7 @@ class TestCleaningUp:
             sessions._key("young"),
             sessions._key("waits"),
             f"{sessions._key('young process')}.client",
+            f"{sessions._key(running)}.client",  # its client is there
         }
 
     def test_what_else_lies_there_is_in_nobodys_way(self, store: Store, tmp_path: Path) -> None:

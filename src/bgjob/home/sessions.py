@@ -4,7 +4,7 @@
                                locked by a call that waits for the job, whose answer will tell it
     sessions/<key>/<job id>.asked-<n>   an empty file: this session has been told that the job sits at a prompt,
                                when it had printed n bytes
-    sessions/<key>.client      of a client's process: the session that its server knows
+    sessions/<key>.client      of a client's process: the session that its server knows; kept while it runs
 
 The name of a session is its client's business, so a digest of it is the key. Whoever tells of an end removes
 the file first, and of several processes that try only one succeeds: an end is told once. The file is there
@@ -22,6 +22,7 @@ from bgjob.home import jobdir, queue_dir, waits
 from bgjob.home.home_dir import make_inside
 from bgjob.home.layout import ID_CHARACTERS, READ_ONLY, is_directory
 from bgjob.home.locks import try_lock
+from bgjob.system.client_session import is_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,7 +138,13 @@ def told_elsewhere(home: str, session: str) -> set[str]:
 def note_client(home: str, process: str, session: str) -> None:
     """The server of this client's process has its jobs under this session."""
     make_inside(home, [SESSIONS])
-    jobdir.write_record(client_file(home, process), {"session": session})
+    jobdir.write_record(client_file(home, process), {"session": session, "process": process})
+
+
+def is_of_running_client(path: str) -> bool:
+    """Whether the client of a file `<key>.client` is still there."""
+    process = (jobdir.read_record(path) or {}).get("process")
+    return isinstance(process, str) and is_running(process)
 
 
 def known_to_server(home: str, process: str) -> str | None:

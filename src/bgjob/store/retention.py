@@ -23,7 +23,7 @@ from bgjob.home.jobdir import LOG, SPEC
 from bgjob.home.layout import DRAFTS, ID_CHARACTERS, TRASH, is_directory, names_in
 from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime, stamp
-from bgjob.home.sessions import SESSIONS
+from bgjob.home.sessions import SESSIONS, is_of_running_client
 from bgjob.store.index import ABANDONED_S, made_at
 from bgjob.store.store import Store, remove_tree
 from bgjob.system import processes
@@ -150,7 +150,7 @@ def _sweep_sessions(store: Store, oldest: float, oldest_session: float) -> None:
         is_old = mtime(session) < oldest_session
         with contextlib.suppress(OSError):  # removed meanwhile, or not ours
             if not is_directory(session):
-                if is_old:
+                if is_old and not is_of_running_client(session):
                     os.unlink(session)
                 continue
             left = [entry for entry in names_in(session) if not _is_forgotten(store, session, entry, oldest)]

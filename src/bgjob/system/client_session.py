@@ -51,6 +51,12 @@ def client_process() -> str | None:
     return _name(_client_pid()) or _name(os.getpid())
 
 
+def is_running(process: str) -> bool:
+    """Whether the process of this name, as `client_process` gives it, is still there."""
+    _, pid, *_ = (*process.split(), "", "")
+    return pid.isdecimal() and len(pid) < 12 and _name(int(pid)) == process
+
+
 def _client_pid() -> int:
     """0: there is none."""
     pid = os.getppid()
