@@ -185,6 +185,37 @@ class TestWhatIsBroken:
         assert "its hooks cannot be read" in checked(user, "codex")[1]
 
 
+class TestAFileOfServersThatCannotBeRead:
+    """The client counts as one without a server."""
+
+    NESTED: Mapping[str, str] = {
+        "claude": '{"mcpServers": ' + "[" * 100_000,
+        "codex": "mcp_servers = " + "[" * 100_000,
+    }
+
+    @pytest.mark.parametrize("word", NESTED)
+    def test_one_that_is_nested_too_deeply_gives_no_traceback(self, user: User, word: str) -> None:
+        user.configures(word, self.NESTED[word])
+        self.assert_that_there_is_no_server(user, word)
+
+    @pytest.mark.parametrize("word", [word for word in PROGRAMS if word != "vscode"])
+    def test_a_fifo_in_its_place_is_not_waited_for(self, user: User, word: str) -> None:
+        path = user.file_of(word)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+        self.assert_that_there_is_no_server(user, word)
+
+    def assert_that_there_is_no_server(self, user: User, word: str) -> None:
+        user.has(PROGRAMS[word], "exit 1")
+        listed = user.client("list", word)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        assert listed.stdout.splitlines()[1].endswith("-")
+        if word == "gemini" and user.file_of(word).is_fifo():  # its hooks are in the same file
+            assert "its hooks cannot be read" in checked(user, word)[1]
+        else:
+            assert checked(user, word)[1].startswith(f"{word}: installed, without bgjob.")
+
+
 class TestAServerThatHangs:
     def test_it_is_ended_with_what_it_started(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(client_run, "START_S", 0.5)

@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import tomllib
 from collections.abc import Mapping, Sequence
 
 from bgjob.cli.streams import say
@@ -12,7 +11,7 @@ from bgjob.clients.hooks import HOOKS
 from bgjob.clients.plugin import installed_plugin, server_command
 from bgjob.clients.run import DoesNotStart, name_and_version, program_of
 from bgjob.clients.settings_file import CannotEdit
-from bgjob.clients.table import CLIENTS, Entry, command_of, configured, variables_of
+from bgjob.clients.table import CLIENTS, Entry, command_of, configured, read_servers, variables_of
 from bgjob.core.errors import BgjobError
 
 KNOW_TASKS = ("claude",)
@@ -138,11 +137,8 @@ def _told(word: str, has_hooks: bool, environ: Mapping[str, str]) -> str:
 def _is_reviewed(environ: Mapping[str, str]) -> bool:
     """Codex keeps what its user has trusted by the path of the file; whether that was this text, it knows alone."""
     (config,) = CLIENTS["codex"].paths(environ)
-    try:
-        with open(config, "rb") as file:
-            trusted = tomllib.load(file).get("hooks", {}).get("state", {})
-    except (OSError, ValueError, AttributeError):
-        return False
+    hooks = read_servers(config).get("hooks")
+    trusted = hooks.get("state") if isinstance(hooks, dict) else None
     path = HOOKS["codex"].path(environ)
     return isinstance(trusted, dict) and any(key.startswith(f"{path}:") for key in trusted)
 
