@@ -400,7 +400,7 @@ class TestRemoving:
     def test_another_server_of_that_name_is_left_alone_and_so_are_the_hooks(self, user: User) -> None:
         text = '{"mcpServers": {"bgjob": {"command": "/x/other", "args": ["mcp"]}}}'
         path = user.configures("cursor", text)
-        assert_one_line_of_error(user.client("remove", "cursor"), "it runs /x/other mcp", "--name")
+        assert_one_line_of_error(user.client("remove", "cursor"), "it runs /x/other.", "--name")
         assert path.read_text() == text
 
     def test_a_client_that_does_not_remove_it_is_found_out(self, user: User) -> None:

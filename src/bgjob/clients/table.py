@@ -62,6 +62,11 @@ def command_of(entry: Entry) -> list[str]:
     return [*_words(command), *_words(arguments)]
 
 
+def url_of(entry: Entry) -> str:
+    """Empty: it is no server that runs elsewhere."""
+    return str(entry.get("url") or entry.get("httpUrl") or "")
+
+
 def variables_of(entry: Entry) -> object:
     return entry.get("env") or entry.get("environment") or {}
 
