@@ -3,6 +3,8 @@
 import json
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from bgjob.clients.command import Server
 from bgjob.clients.hooks import HOOKS, SettingsHooks
 from bgjob.clients.settings_file import CannotEdit, SettingsFile
-from tests.faces.client_user import User
+from tests.faces.client_user import OWN, User
 from tests.faces.command_line import BGJOB, assert_one_line_of_error
 
 IN_JSON = [word for word, hooks in HOOKS.items() if isinstance(hooks, SettingsHooks)]
@@ -60,6 +62,12 @@ def own_hooks(settings: dict[str, Any], word: str) -> dict[str, Any]:
     }
 
 
+def home_found_by(words: list[str], environment: dict[str, str]) -> str:
+    """By a process that is started behind these words."""
+    find = "import os; from bgjob.home.home_dir import home_from; print(home_from(os.environ))"
+    return subprocess.check_output([*words, sys.executable, "-c", find], env=environment, text=True)
+
+
 def settings_of(word: str) -> dict[str, Any]:
     """Codex takes only hooks in the file of its hooks."""
     return {"hooks": USERS_OWN["hooks"]} if word == "codex" else USERS_OWN
@@ -98,6 +106,30 @@ class TestAdding:
         command = ["env", "BGJOB_HOME=/a b", BGJOB, "hook", word]
         assert (json.dumps(command) if word == "opencode" else json.dumps(shlex.join(command))) in text
         assert "hunter2" not in text or word == "gemini"  # where the server stands in the same file
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"XDG_STATE_HOME": "/a b"},
+            {"HOME": "/a b"},
+            {"HOME": "/a", "XDG_STATE_HOME": "/b"},
+            {"HOME": "/a", "XDG_STATE_HOME": "/b", "BGJOB_HOME": "/c"},
+            {"XDG_STATE_HOME": "/b", "BGJOB_HOME": ""},
+            {"HOME": "/a", "XDG_STATE_HOME": ""},
+            {},
+        ],
+    )
+    @pytest.mark.parametrize("word", HOOKS)
+    def test_a_hook_finds_the_home_by_the_same_variables_as_the_server(
+        self, user: User, word: str, given: dict[str, str]
+    ) -> None:
+        """Whatever the client has of them, which both get."""
+        HOOKS[word].add(Server("bgjob", OWN, given), user.environment)
+        command = HOOKS[word].commands(user.environment)[0]
+        assert command[-3:] == [BGJOB, "hook", word]
+        for name in ("HOME", "XDG_STATE_HOME", "BGJOB_HOME"):
+            clients = user.environment | {name: "/of-the-client"}
+            assert home_found_by(command[:-3], clients) == home_found_by([], clients | given)
 
     @pytest.mark.parametrize("word", HOOKS)
     def test_a_second_time_nothing_is_written(self, user: User, word: str) -> None:
