@@ -30,7 +30,7 @@ USERS_OWN: dict[str, Any] = {
     "hooks": {
         "Stop": [{"hooks": [{"type": "command", "command": "say 'done'", "timeout": 1.5}]}],
         "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo 'open"}]}],
-        "PostToolUse": [{"matcher": "Bash", "hooks": []}, "not of a form that we know"],
+        "PostToolUse": [{"matcher": "Bash", "hooks": []}, "not of a form that we know", None, {}],
         "disabled": ["x"],
     },
 }

@@ -104,7 +104,7 @@ class SettingsHooks:
         events = _events(settings, path)
         for event in {hook.event for hook in self.hooks} & events.keys():
             groups = _groups(events, event, path)
-            events[event] = [left for group in groups if (left := self._without_ours(group))]
+            events[event] = [left for group in groups for left in self._without_ours(group)]
             if groups and not events[event]:
                 del events[event]
         if events or not settings.get(SECTION) or self._is_users(settings, path):
@@ -116,11 +116,12 @@ class SettingsHooks:
         events = list(_events(settings, path))
         return events != [hook.event for hook in self.hooks if hook.event in events]
 
-    def _without_ours(self, group: Group) -> Group | None:
+    def _without_ours(self, group: Group) -> list[Group]:
+        """What is left of it: the group, or none if all of its hooks are ours."""
         if not any(map(self._is_ours, _hooks(group))):
-            return group
+            return [group]
         left = [each for each in group["hooks"] if not self._is_ours(each)]
-        return {**group, "hooks": left} if left else None
+        return [{**group, "hooks": left}] if left else []
 
     def _is_ours(self, hook: object) -> bool:
         return runs_bgjob(_words(hook), "hook", self.word)
