@@ -35,7 +35,7 @@ def test_it_has_server_and_hooks_and_loses_both_again(user: User, client: str) -
     assert BGJOB in user(client, *SHOWS[client])
     assert "has the hooks already" in user(BGJOB, "client", "add", client, "--hooks")
     checked = user(BGJOB, "client", "check", client)
-    assert f" starts by {BGJOB} mcp" in checked
+    assert f" starts by {BGJOB} (in " in checked
     assert checked.endswith("exit code 0")
     assert user(BGJOB, "client", "remove", client).endswith("exit code 0")
     assert BGJOB not in user(client, *SHOWS[client])

@@ -154,6 +154,17 @@ def test_what_a_subagent_started_is_told_to_the_session_above_it(start: Hosts) -
     assert host.events == ["session.idle"]
 
 
+@pytest.mark.parametrize("session", ["unknown", "orphan"])
+def test_a_session_that_cannot_be_asked_for_counts_as_one_without_a_parent(
+    start: Hosts, session: str
+) -> None:
+    """And the call of the tool does not fail."""
+    host = start(on("session.idle", f"echo '{ENDED}'"))
+    host.uses_a_tool(session)
+    host.is_idle("unknown")
+    assert host.said() == {"prompted": "unknown", "parts": text(ENDED)}
+
+
 def test_each_session_is_told_of_its_own_jobs(start: Hosts, gate: Gate) -> None:
     host = start(on("wait", f"case $event in *{JOB}*) {gate.pause}; echo one;; *) echo two;; esac"))
     host.uses_a_tool("root", job_id=JOB)

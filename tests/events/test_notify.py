@@ -17,6 +17,7 @@ from bgjob.api.notify import add_rule, remove_rules, rule_states, try_rules
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import watch_registry
 from bgjob.home.layout import NOTIFIED, NOTIFY
+from bgjob.store.notify_rules import notify_rules
 from tests.support.gate import Gate
 from tests.support.process_table import every_pid, parent_of, wait_until_gone
 from tests.support.queueing import OpenJobs
@@ -489,7 +490,7 @@ class TestTheRules:
         (home / NOTIFY).write_text(damage)
         jobs.execute("true", watch=["x"])
         wait_until_all_is_told(jobs)
-        assert rule_states(jobs.context) == []
+        assert notify_rules(str(home)) == []
         assert not (home / "watcher-error.txt").exists()
 
     @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class TestAdding:
         user.configures("claude", '{"mcpServers": {"bgjob": {"command": "/old/bgjob", "args": ["mcp"]}}}')
         user.has("claude", "touch $HOME/was-run")
         refused = user.client("add", "claude")
-        assert_one_line_of_error(refused, "it runs /old/bgjob mcp", "claude mcp remove --scope user bgjob")
+        assert_one_line_of_error(refused, "it runs /old/bgjob.", "claude mcp remove --scope user bgjob")
         assert not (user.home / "was-run").exists()
 
     def test_nor_is_one_with_other_variables_replaced_and_no_value_is_shown(self, user: User) -> None:
@@ -71,10 +71,16 @@ class TestAdding:
         assert_one_line_of_error(refused, "other variables", "mcp.json")
         assert "hunter" not in refused.stderr
 
+    @pytest.mark.parametrize("words", [[BGJOB, "mcp", "-x"], ["env", "A=b", BGJOB, "mcp"]])
+    def test_nor_is_one_with_other_arguments(self, user: User, words: list[str]) -> None:
+        entry = {"command": words[0], "args": words[1:]}
+        user.configures("cursor", json.dumps({"mcpServers": {"bgjob": entry}}))
+        assert_one_line_of_error(user.client("add", "cursor"), f"it runs {BGJOB} with other arguments.")
+
     def test_a_file_with_comments_and_last_commas_is_read(self, user: User) -> None:
         text = '{ // "mine"\n "mcpServers": {"bgjob": {"command": "http://x,]", /* "a" */ "args": ["//",],},},\n}'
         user.configures("gemini", text)
-        assert_one_line_of_error(user.client("add", "gemini"), "it runs 'http://x,]' //")
+        assert_one_line_of_error(user.client("add", "gemini"), "it runs 'http://x,]'.")
 
     @pytest.mark.parametrize(
         "text", ["", "{", "[]", '{"mcpServers": []}', '{"mcpServers": {"bgjob": 1}}', "\0"]

@@ -15,7 +15,7 @@ from tests.faces.client_user import PROGRAMS, User
 from tests.faces.command_line import BGJOB
 
 PLUGIN = Path(__file__).parents[2] / "plugins" / "claude-code"
-STARTS = f"bgjob {__version__} starts by {BGJOB} mcp (in "
+STARTS = f"bgjob {__version__} starts by {BGJOB} (in "
 
 
 @pytest.fixture
@@ -88,7 +88,52 @@ class TestWhatWorks:
 
     def test_a_server_elsewhere_is_not_asked(self, user: User) -> None:
         user.configures("cursor", '{"mcpServers": {"bgjob": {"url": "http://127.0.0.1:9/mcp"}}}')
-        assert "bgjob is at http://127.0.0.1:9/mcp, and was not asked" in checked(user, "cursor")[1]
+        assert "bgjob is at http://127.0.0.1:9, and was not asked" in checked(user, "cursor")[1]
+
+
+SECRETIVE: Mapping[str, tuple[dict[str, object], str]] = {
+    "a URL": (
+        {"url": "https://me:hunter2@host.example:8443/hunter2?token=hunter2#hunter2"},
+        "is at https://host.example:8443",
+    ),
+    "a URL of Gemini CLI": ({"httpUrl": "https://hunter2@[::1]/mcp"}, "is at https://[::1]"),
+    "a URL without a scheme": ({"url": "host.example/hunter2"}, "is at a URL that cannot be shown"),
+    "a URL that is broken": ({"url": "https://me:hunter2/@host"}, "is at a URL that cannot be shown"),
+    "arguments": ({"command": "/x/other", "args": ["--token", "hunter2"]}, "/x/other"),
+    "words": ({"command": ["/x/other", "--token=hunter2"]}, "/x/other"),
+    "a line in place of words": ({"command": "/x/other --token hunter2"}, "/x/other…"),
+    "a line that begins with a variable": ({"command": "TOKEN=hunter2 /x/other"}, "TOKEN…"),
+    "env": ({"command": "env", "args": ["TOKEN=hunter2", "/x/other", "hunter2"]}, "/x/other"),
+    "env with an option": ({"command": "/usr/bin/env", "args": ["-S", "hunter2"]}, "/usr/bin/env"),
+}
+
+
+class TestWhatMayBeSecret:
+    """Only the program is shown, or the host of a URL: in the name of bgjob there may be another's server."""
+
+    @pytest.mark.parametrize(("server", "shown"), SECRETIVE.values(), ids=SECRETIVE.keys())
+    @pytest.mark.parametrize("action", ["add", "remove", "check"])
+    def test_it_is_not_shown(self, user: User, action: str, server: object, shown: str) -> None:
+        user.configures("cursor", json.dumps({"mcpServers": {"bgjob": server}}))
+        done = user.client(action, "cursor")
+        assert shown in done.stdout + done.stderr
+        assert "hunter2" not in done.stdout + done.stderr
+
+    def test_nor_is_it_where_the_server_starts(self, user: User) -> None:
+        user.configures("cursor", entry("env", "TOKEN=hunter2", BGJOB, "mcp"))
+        code, line = checked(user, "cursor")
+        assert code == 0
+        assert line.startswith(f"cursor: {STARTS}")
+        assert "hunter2" not in line
+
+    def test_nor_is_it_where_the_program_of_a_hook_is_gone(self, user: User) -> None:
+        command = "env TOKEN=hunter2 /gone/bgjob hook codex"
+        hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}
+        user.writes(user.hooks_of("codex"), json.dumps(hooks))
+        code, line = checked(user, "codex")
+        assert code == 1
+        assert "its hooks run /gone/bgjob (in " in line
+        assert "hunter2" not in line
 
 
 class TestTheEnvironment:
@@ -156,7 +201,7 @@ class TestWhatIsBroken:
         path.write_text(path.read_text().replace(f'["{BGJOB}", "hook"', '["/gone/bgjob", "hook"'))
         code, line = checked(user, word)
         assert code == 1
-        assert "run /gone/bgjob hook" in line
+        assert f"its hooks run /gone/bgjob (in {path}), and there is no such program" in line
         assert f"Run bgjob client add {word} --hooks." in line
         user.client("add", word, "--hooks")
         assert checked(user, word)[0] == 0
@@ -183,6 +228,37 @@ class TestWhatIsBroken:
     def test_hooks_that_cannot_be_read(self, user: User) -> None:
         user.writes(user.hooks_of("codex"), '{"hooks": "/x/bgjob hook codex"')
         assert "its hooks cannot be read" in checked(user, "codex")[1]
+
+
+class TestAFileOfServersThatCannotBeRead:
+    """The client counts as one without a server."""
+
+    NESTED: Mapping[str, str] = {
+        "claude": '{"mcpServers": ' + "[" * 100_000,
+        "codex": "mcp_servers = " + "[" * 100_000,
+    }
+
+    @pytest.mark.parametrize("word", NESTED)
+    def test_one_that_is_nested_too_deeply_gives_no_traceback(self, user: User, word: str) -> None:
+        user.configures(word, self.NESTED[word])
+        self.assert_that_there_is_no_server(user, word)
+
+    @pytest.mark.parametrize("word", [word for word in PROGRAMS if word != "vscode"])
+    def test_a_fifo_in_its_place_is_not_waited_for(self, user: User, word: str) -> None:
+        path = user.file_of(word)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+        self.assert_that_there_is_no_server(user, word)
+
+    def assert_that_there_is_no_server(self, user: User, word: str) -> None:
+        user.has(PROGRAMS[word], "exit 1")
+        listed = user.client("list", word)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        assert listed.stdout.splitlines()[1].endswith("-")
+        if word == "gemini" and user.file_of(word).is_fifo():  # its hooks are in the same file
+            assert "its hooks cannot be read" in checked(user, word)[1]
+        else:
+            assert checked(user, word)[1].startswith(f"{word}: installed, without bgjob.")
 
 
 class TestAServerThatHangs:

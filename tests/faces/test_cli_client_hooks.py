@@ -1,15 +1,19 @@
 """`bgjob client add --hooks` and `bgjob client remove`, on files as users and clients leave them."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bgjob.clients.command import Server
 from bgjob.clients.hooks import HOOKS, SettingsHooks
 from bgjob.clients.settings_file import CannotEdit, SettingsFile
-from tests.faces.client_user import User
+from tests.faces.client_user import OWN, User
 from tests.faces.command_line import BGJOB, assert_one_line_of_error
 
 IN_JSON = [word for word, hooks in HOOKS.items() if isinstance(hooks, SettingsHooks)]
@@ -26,7 +30,7 @@ USERS_OWN: dict[str, Any] = {
     "hooks": {
         "Stop": [{"hooks": [{"type": "command", "command": "say 'done'", "timeout": 1.5}]}],
         "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "command": "echo 'open"}]}],
-        "PostToolUse": [{"matcher": "Bash", "hooks": []}, "not of a form that we know"],
+        "PostToolUse": [{"matcher": "Bash", "hooks": []}, "not of a form that we know", None, {}],
         "disabled": ["x"],
     },
 }
@@ -56,6 +60,12 @@ def own_hooks(settings: dict[str, Any], word: str) -> dict[str, Any]:
         for hook in group["hooks"]
         if hook["command"].endswith(f"bgjob hook {word}")
     }
+
+
+def home_found_by(words: list[str], environment: dict[str, str]) -> str:
+    """By a process that is started behind these words."""
+    find = "import os; from bgjob.home.home_dir import home_from; print(home_from(os.environ))"
+    return subprocess.check_output([*words, sys.executable, "-c", find], env=environment, text=True)
 
 
 def settings_of(word: str) -> dict[str, Any]:
@@ -96,6 +106,30 @@ class TestAdding:
         command = ["env", "BGJOB_HOME=/a b", BGJOB, "hook", word]
         assert (json.dumps(command) if word == "opencode" else json.dumps(shlex.join(command))) in text
         assert "hunter2" not in text or word == "gemini"  # where the server stands in the same file
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"XDG_STATE_HOME": "/a b"},
+            {"HOME": "/a b"},
+            {"HOME": "/a", "XDG_STATE_HOME": "/b"},
+            {"HOME": "/a", "XDG_STATE_HOME": "/b", "BGJOB_HOME": "/c"},
+            {"XDG_STATE_HOME": "/b", "BGJOB_HOME": ""},
+            {"HOME": "/a", "XDG_STATE_HOME": ""},
+            {},
+        ],
+    )
+    @pytest.mark.parametrize("word", HOOKS)
+    def test_a_hook_finds_the_home_by_the_same_variables_as_the_server(
+        self, user: User, word: str, given: dict[str, str]
+    ) -> None:
+        """Whatever the client has of them, which both get."""
+        HOOKS[word].add(Server("bgjob", OWN, given), user.environment)
+        command = HOOKS[word].commands(user.environment)[0]
+        assert command[-3:] == [BGJOB, "hook", word]
+        for name in ("HOME", "XDG_STATE_HOME", "BGJOB_HOME"):
+            clients = user.environment | {name: "/of-the-client"}
+            assert home_found_by(command[:-3], clients) == home_found_by([], clients | given)
 
     @pytest.mark.parametrize("word", HOOKS)
     def test_a_second_time_nothing_is_written(self, user: User, word: str) -> None:
@@ -205,6 +239,30 @@ class TestWhatIsTheUsers:
         HOOKS["claude"].remove(user.environment)
         assert path.read_text() == text
 
+    @pytest.mark.parametrize("end", ["", "\r\n", "\r\n\r\n"])
+    @pytest.mark.parametrize("indent", ["", "  "])
+    def test_so_are_its_line_ends(self, user: User, indent: str, end: str) -> None:
+        text = json.dumps(USERS_OWN, indent=indent or None).replace("\n", "\r\n") + end
+        path = user.writes(user.hooks_of("claude"), "")
+        path.write_bytes(text.encode())
+        HOOKS["claude"].add(user.server(), user.environment)
+        added = path.read_bytes()
+        assert own_hooks_of_text(path, "claude")
+        assert added.count(b"\n") == added.count(b"\r\n")
+        HOOKS["claude"].remove(user.environment)
+        assert json.loads(path.read_bytes()) == USERS_OWN
+        assert path.read_bytes().count(b"\r\n") == text.count("\n")
+
+    @pytest.mark.parametrize("word", IN_JSON)
+    @pytest.mark.parametrize("before", ['{"hooks": {}}', '{"hooks": {}, "a": 1}', '{"a": 1}', "{}"])
+    def test_a_place_for_hooks_stays_if_it_was_there_before(self, user: User, word: str, before: str) -> None:
+        path = user.writes(user.hooks_of(word), before)
+        assert HOOKS[word].add(user.server(), user.environment)
+        assert own_hooks_of_text(path, word) == len(EVENTS[word])
+        assert not HOOKS[word].add(user.server(), user.environment)
+        assert HOOKS[word].remove(user.environment)
+        assert path.read_text() == before
+
     def test_the_mode_of_the_file_is_kept_and_a_link_stays_a_link(self, user: User, tmp_path: Path) -> None:
         real = user.writes(tmp_path / "dotfiles" / "settings.json", "{}")
         real.chmod(0o640)
@@ -233,6 +291,10 @@ NOT_EDITED = {
     "a list": "[]",
     "half a file": '{"a": ',
     "no number of JSON": '{"a": NaN}',
+    "a number that we would write as Infinity": '{"a": [-1e999]}',
+    "a key that is there twice": '{"hooks": {"Stop": []}, "model": "opus", "hooks": {}}',
+    "a key that is there twice in an object within": '{"a": [{"b": 1, "b": 2}]}',
+    "nesting that can be read and not copied": '{"hooks": {"Stop": ' + "[" * 900 + "]" * 900 + "}}",
     "hooks of another form": '{"hooks": []}',
     "an event of another form": '{"hooks": {"Stop": {}, "AfterAgent": {}}}',
     "half a character": '{"a": "\\ud800"}',
@@ -253,6 +315,47 @@ class TestAFileThatCannotBeEdited:
         assert list(json.loads(printed)["hooks"]) == EVENTS["claude"]
         assert path.read_text() == text
         assert names_in(path.parent) == [path.name]
+
+    @pytest.mark.parametrize("word", HOOKS)
+    def test_one_that_is_read_only_is_neither_replaced_nor_removed(self, user: User, word: str) -> None:
+        """Also root, who may write into every file, is told."""
+        HOOKS[word].add(Server("bgjob", ["/old/bgjob", "mcp"], {}), user.environment)
+        path = user.hooks_of(word)
+        path.chmod(0o444)
+        before = path.read_text()
+        with pytest.raises(CannotEdit, match=r"was not changed: it is read-only; run chmod u\+w"):
+            HOOKS[word].add(user.server(), user.environment)
+        removed = user.client("remove", word)
+        assert removed.returncode == 1
+        assert f"{path} was not changed: it is read-only" in removed.stderr
+        assert path.read_text() == before
+        assert names_in(path.parent) == [path.name]
+
+    def test_one_that_is_read_only_and_has_the_hooks_is_no_error(self, user: User) -> None:
+        user.has_server("claude")
+        user.client("add", "claude", "--hooks")
+        user.hooks_of("claude").chmod(0o444)
+        again = user.client("add", "claude", "--hooks")
+        assert (again.returncode, again.stderr) == (0, "")
+
+    @pytest.mark.parametrize("word", HOOKS)
+    def test_a_fifo_in_its_place_is_an_error_and_no_hang(self, user: User, word: str) -> None:
+        if word == "gemini":
+            user.has("gemini", "exit 1")  # server and hooks are in the same file
+        else:
+            user.has_server(word)
+        path = user.hooks_of(word)
+        path.parent.mkdir(exist_ok=True, parents=True)
+        os.mkfifo(path)
+        with pytest.raises(CannotEdit, match="was not changed: it is no plain file"):
+            HOOKS[word].add(user.server(), user.environment)
+        assert user.client("add", word, "--hooks").returncode == 1
+        removed = user.client("remove", word)
+        assert (removed.returncode, "it is no plain file" in removed.stderr) == (1, True)
+        checked = user.client("check", word)
+        assert (checked.returncode, checked.stderr) == (1, "")
+        assert f"its hooks cannot be read. {path} was not changed: it is no plain file." in checked.stdout
+        assert path.is_fifo()
 
     def test_one_that_changed_meanwhile_is_not_overwritten(self, user: User) -> None:
         path = user.writes(user.hooks_of("claude"), "{}")
@@ -329,7 +432,7 @@ class TestRemoving:
     def test_another_server_of_that_name_is_left_alone_and_so_are_the_hooks(self, user: User) -> None:
         text = '{"mcpServers": {"bgjob": {"command": "/x/other", "args": ["mcp"]}}}'
         path = user.configures("cursor", text)
-        assert_one_line_of_error(user.client("remove", "cursor"), "it runs /x/other mcp", "--name")
+        assert_one_line_of_error(user.client("remove", "cursor"), "it runs /x/other.", "--name")
         assert path.read_text() == text
 
     def test_a_client_that_does_not_remove_it_is_found_out(self, user: User) -> None:

@@ -120,6 +120,41 @@ def test_wrong_usage_is_told_so(cli: Cli, arguments: list[str]) -> None:
     assert cli("notify", *arguments).returncode == 2
 
 
+@pytest.mark.parametrize("kinds", ["foo", "end,foo", "end,", ""])
+def test_a_kind_that_there_is_none_of_is_named_with_those_that_there_are(cli: Cli, kinds: str) -> None:
+    refused = cli("notify", "add", "desktop", "--on", kinds)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    told = f"argument --on: {kinds!r} is not accepted: give some of end,failure,question"
+    assert told in refused.stderr.splitlines()[-1]
+
+
+UNREADABLE = {
+    "half a file": "{bad",
+    "nothing": "",
+    "no object": "[]",
+    "rules of another form": '{"format": 1, "rules": []}',
+    "no rules": "{}",
+}
+
+
+@pytest.fixture(params=UNREADABLE.values(), ids=list(UNREADABLE))
+def unreadable(cli: Cli, home: Path, request: pytest.FixtureRequest) -> Path:
+    cli("ps")
+    path = home / "notify.json"
+    path.write_text(request.param)
+    return path
+
+
+@pytest.mark.parametrize("arguments", [[], ["test"], ["remove", "desktop"], ["add", "desktop"]], ids=" ".join)
+def test_a_file_of_rules_that_cannot_be_read_is_an_error_and_is_left_as_it_is(
+    cli: Cli, unreadable: Path, arguments: list[str]
+) -> None:
+    before = unreadable.read_bytes()
+    refused = cli("notify", *arguments)
+    assert_one_line_of_error(refused, f"{unreadable} cannot be read", "Move it away; its rules are then gone")
+    assert unreadable.read_bytes() == before
+
+
 def test_a_job_may_be_silenced_or_choose(cli: Cli, jobs: Jobs, receiver: Receiver) -> None:
     cli("notify", "add", "webhook", receiver.url)
     cli.run("--notify", "off", "--name", "silent", "false")

@@ -69,7 +69,7 @@ def add_rule(
         terminal_ctime_ns=_terminal_ctime_ns(target) if way == "bell" else 0,
         since=str(event_log.end(store.events)),
     )
-    others = [each for each in notify_rules.notify_rules(store.home) if each.key != rule.key]
+    others = [each for each in notify_rules.rules_or_error(store.home) if each.key != rule.key]
     if len(others) >= MOST_RULES:
         raise InvalidArgument(f"There are {MOST_RULES} rules already.", "bgjob notify remove takes one away.")
     notify_rules.add(store.home, rule)
@@ -85,13 +85,13 @@ def _include_running(context: Context, rule: NotifyRule) -> None:
 
 
 def rule_states(context: Context) -> list[RuleState]:
-    rules, known = notify_rules.notify_rules(context.store.home), notify_rules.notified(context.store.home)
+    rules, known = notify_rules.rules_or_error(context.store.home), notify_rules.notified(context.store.home)
     return [RuleState(rule, problem_of(rule), known.get(rule.key, Notified())) for rule in rules]
 
 
 def unused_ways(context: Context) -> list[RuleState]:
     """Ways without a rule, each as a rule that is not kept."""
-    used = {rule.way for rule in notify_rules.notify_rules(context.store.home)}
+    used = {rule.way for rule in notify_rules.rules_or_error(context.store.home)}
     rules = [NotifyRule(way, environment=context.environment) for way in WAYS if way not in used]
     return [RuleState(rule, problem_of(rule), Notified()) for rule in rules]
 
@@ -117,7 +117,7 @@ def problem_of(rule: NotifyRule) -> str | None:
 
 
 def _meant(context: Context, word: str | None) -> list[NotifyRule]:
-    rules = notify_rules.notify_rules(context.store.home)
+    rules = notify_rules.rules_or_error(context.store.home)
     meant = [rule for rule in rules if word in (None, rule.way, rule.target)]
     if not meant:
         what = f"There is no rule for {word!r}." if word else "There is no rule."

@@ -14,6 +14,7 @@ from bgjob.clients.hooks import HOOKS
 from bgjob.clients.plugin import installed_plugin
 from bgjob.clients.run import program_of, run_client
 from bgjob.clients.settings_file import CannotEdit
+from bgjob.clients.shown import shown_entry, shown_program
 from bgjob.clients.table import CLIENTS, Client, Entry, command_of, configured, variables_of
 from bgjob.core.errors import BgjobError, InvalidArgument
 
@@ -121,9 +122,10 @@ def _check_that_it_is_ours(client: Client, server: Server, path: str, entry: Ent
 
 
 def _difference(entry: Entry, server: Server) -> str | None:
-    """Without the values of variables: they may be secrets."""
+    """Without arguments and the values of variables: they may be secrets."""
     if command_of(entry) != list(server.command):
-        return f"it runs {shlex.join(command_of(entry))}"
+        is_same_program = shown_program(command_of(entry)) == shown_program(server.command)
+        return f"it {shown_entry(entry)}" + (" with other arguments" if is_same_program else "")
     return None if variables_of(entry) == dict(server.env) else "it has other variables"
 
 

@@ -1,9 +1,7 @@
 """`bgjob client check`: is bgjob configured in the clients, does it start, and how is the model told of ends?"""
 
 import os
-import shlex
 import shutil
-import tomllib
 from collections.abc import Mapping, Sequence
 
 from bgjob.cli.streams import say
@@ -12,7 +10,8 @@ from bgjob.clients.hooks import HOOKS
 from bgjob.clients.plugin import installed_plugin, server_command
 from bgjob.clients.run import DoesNotStart, name_and_version, program_of
 from bgjob.clients.settings_file import CannotEdit
-from bgjob.clients.table import CLIENTS, Entry, command_of, configured, variables_of
+from bgjob.clients.shown import shown_entry, shown_program
+from bgjob.clients.table import CLIENTS, Entry, command_of, configured, read_servers, url_of, variables_of
 from bgjob.core.errors import BgjobError
 
 KNOW_TASKS = ("claude",)
@@ -59,13 +58,13 @@ def _checked(word: str, name: str, environ: Mapping[str, str]) -> str | None:
 def _server(word: str, name: str, path: str, entry: Entry, environ: Mapping[str, str]) -> str:
     if entry.get("enabled") is False or entry.get("disabled") is True:
         raise Broken(f"{name} is turned off in {path}.", "Turn it on there.")
-    if url := entry.get("url") or entry.get("httpUrl"):
-        return f"{name} is at {url}, and was not asked"
+    if url_of(entry):
+        return f"{name} {shown_entry(entry)}, and was not asked"
     command, env = command_of(entry), _environment(word, entry, environ)
     advice = f"Run bgjob client remove {word}, then bgjob client {_add(word)}."
     if not runs_bgjob(command, "mcp") and not runs_bgjob(command):
         advice = "Mend it there."
-    return _started(command, env, _cwd(entry), f"{shlex.join(command)} (in {path})", advice)
+    return _started(command, env, _cwd(entry), f"{shown_program(command)} (in {path})", advice)
 
 
 def _plugin(plugin: str, folder: str, environ: Mapping[str, str]) -> str:
@@ -80,7 +79,7 @@ def _check_that_it_has_no_other(plugin: str, name: str, has_hooks: bool, environ
 
 def _started(command: Sequence[str], env: Mapping[str, str], cwd: str | None, by: str, advice: str) -> str:
     if _program(command, env) is None:
-        raise Broken(f"there is no program {command[0]} for {by}.", advice)
+        raise Broken(f"{by} does not start: there is no program {shown_program(command)}.", advice)
     try:
         return f"{name_and_version(command, env, cwd)} starts by {by}"
     except DoesNotStart as problem:
@@ -112,7 +111,7 @@ def _has_hooks(word: str, environ: Mapping[str, str]) -> bool:
     for command in commands:
         if _program(command, environ) is None:
             raise Broken(
-                f"its hooks run {shlex.join(command)} (in {hooks.path(environ)}), and there is no such program.",
+                f"its hooks run {shown_program(command)} (in {hooks.path(environ)}), and there is no such program.",
                 f"Run bgjob client {_add(word)}.",
             )
     if is_off:
@@ -138,11 +137,8 @@ def _told(word: str, has_hooks: bool, environ: Mapping[str, str]) -> str:
 def _is_reviewed(environ: Mapping[str, str]) -> bool:
     """Codex keeps what its user has trusted by the path of the file; whether that was this text, it knows alone."""
     (config,) = CLIENTS["codex"].paths(environ)
-    try:
-        with open(config, "rb") as file:
-            trusted = tomllib.load(file).get("hooks", {}).get("state", {})
-    except (OSError, ValueError, AttributeError):
-        return False
+    hooks = read_servers(config).get("hooks")
+    trusted = hooks.get("state") if isinstance(hooks, dict) else None
     path = HOOKS["codex"].path(environ)
     return isinstance(trusted, dict) and any(key.startswith(f"{path}:") for key in trusted)
 

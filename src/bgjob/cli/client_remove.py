@@ -1,6 +1,5 @@
 """`bgjob client remove`: take bgjob and its hooks out of a client, and nothing else."""
 
-import shlex
 from collections.abc import Mapping
 
 from bgjob.cli import streams
@@ -9,6 +8,7 @@ from bgjob.clients.command import runs_bgjob
 from bgjob.clients.hooks import HOOKS
 from bgjob.clients.run import run_client
 from bgjob.clients.settings_file import CannotEdit, Settings, SettingsFile
+from bgjob.clients.shown import shown_entry
 from bgjob.clients.table import CLIENTS, Client, Entry, command_of, configured
 from bgjob.core.errors import BgjobError
 
@@ -32,7 +32,7 @@ def _check_that_it_is_bgjob(client: Client, name: str, path: str, entry: Entry) 
     if runs_bgjob(command_of(entry), "mcp") or runs_bgjob(command_of(entry)):
         return
     raise BgjobError(
-        f"{client.title} has another server called {name}, in {path}: it runs {shlex.join(command_of(entry))}.",
+        f"{client.title} has another server called {name}, in {path}: it {shown_entry(entry)}.",
         "It was not removed. If bgjob has another name there, give it by --name.",
     )
 

@@ -37,7 +37,7 @@ def _add_add(add: argparse.ArgumentParser, pair: Callable[[str], object]) -> Non
     add.add_argument("url", nargs="?", default="", metavar="URL", help="of a webhook: http or https")
     add.add_argument(
         "--on",
-        type=kinds_from,
+        type=_kinds,
         default=list(DEFAULT_KINDS),
         metavar="KINDS",
         help=f"some of {','.join(KINDS)} (default: {','.join(DEFAULT_KINDS)})",
@@ -54,6 +54,15 @@ def _add_add(add: argparse.ArgumentParser, pair: Callable[[str], object]) -> Non
     add.add_argument(
         "--named", action="store_true", help="only for jobs that name it, e.g. bgjob run --notify desktop"
     )
+
+
+def _kinds(text: str) -> list[str]:
+    try:
+        return kinds_from(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not accepted: give some of {','.join(KINDS)}, e.g. end,question"
+        ) from None
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

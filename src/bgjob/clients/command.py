@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from bgjob.core.errors import BgjobError
 
-HOME = "BGJOB_HOME"
+# by which home.home_dir.home_from finds the home
+HOME_VARIABLES = ("BGJOB_HOME", "XDG_STATE_HOME", "HOME")
 # where uvx and `pipx run` keep what they install for one run
 PASSING = re.compile(r"/uv/(archive|environments)-v\d+/|/pipx/(\.cache/)?[0-9a-f]{15}/")
 
@@ -29,8 +30,8 @@ class Server:
 
     def hook(self, client: str) -> list[str]:
         """With the home of the server's jobs: a hook has the client's variables, not those of the server."""
-        home = ["env", f"{HOME}={self.env[HOME]}"] if HOME in self.env else []
-        return [*home, *self.command[:-1], "hook", client]
+        home = [f"{name}={self.env[name]}" for name in HOME_VARIABLES if name in self.env]
+        return [*(["env", *home] if home else []), *self.command[:-1], "hook", client]
 
 
 def own_command(script: str, python: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bgjob.clients.command import Server, runs_bgjob
 from bgjob.clients.plugin import PluginFile
-from bgjob.clients.settings_file import CannotEdit, Settings, SettingsFile
+from bgjob.clients.settings_file import NESTED, CannotEdit, Settings, SettingsFile
 from bgjob.clients.table import path_in
 
 Group = dict[str, Any]
@@ -80,8 +80,10 @@ class SettingsHooks:
         return f" hook {self.word}" in (file.text or "")
 
     def _added(self, settings: Settings, server: Server, path: str) -> Settings:
+        """Within an empty section of the user's in reverse order, which says that it is the user's."""
         events = _events(settings, path)
-        for hook in self.hooks:
+        is_users = SECTION in settings and not events
+        for hook in reversed(self.hooks) if is_users else self.hooks:
             events[hook.event] = _groups(events, hook.event, path)
             self._put(events[hook.event], hook, server)
         return {**settings, SECTION: events}
@@ -98,22 +100,28 @@ class SettingsHooks:
         groups.append({**({"matcher": matcher} if matcher else {}), "hooks": [command]})
 
     def _removed(self, settings: Settings, path: str) -> Settings:
-        """What is empty without ours goes too."""
+        """What is empty without ours goes too, but not a section that was empty before ours came into it."""
         events = _events(settings, path)
         for event in {hook.event for hook in self.hooks} & events.keys():
             groups = _groups(events, event, path)
-            events[event] = [left for group in groups if (left := self._without_ours(group))]
+            events[event] = [left for group in groups for left in self._without_ours(group)]
             if groups and not events[event]:
                 del events[event]
-        if events or not settings.get(SECTION):
+        if events or not settings.get(SECTION) or self._is_users(settings, path):
             return {**settings, SECTION: events} if SECTION in settings else settings
         return {key: value for key, value in settings.items() if key != SECTION}
 
-    def _without_ours(self, group: Group) -> Group | None:
+    def _is_users(self, settings: Settings, path: str) -> bool:
+        """Whether the section was there before ours came into it: then they are not in our order."""
+        events = list(_events(settings, path))
+        return events != [hook.event for hook in self.hooks if hook.event in events]
+
+    def _without_ours(self, group: Group) -> list[Group]:
+        """What is left of it: the group, or none if all of its hooks are ours."""
         if not any(map(self._is_ours, _hooks(group))):
-            return group
+            return [group]
         left = [each for each in group["hooks"] if not self._is_ours(each)]
-        return {**group, "hooks": left} if left else None
+        return [{**group, "hooks": left}] if left else []
 
     def _is_ours(self, hook: object) -> bool:
         return runs_bgjob(_words(hook), "hook", self.word)
@@ -121,7 +129,10 @@ class SettingsHooks:
 
 def _events(settings: Settings, path: str) -> dict[str, Any]:
     """A copy that can be changed."""
-    events = copy.deepcopy(settings.get(SECTION, {}))
+    try:
+        events = copy.deepcopy(settings.get(SECTION, {}))
+    except RecursionError:
+        raise CannotEdit(path, NESTED) from None
     if not isinstance(events, dict):
         raise CannotEdit(path, f"its {SECTION!r} are no JSON object")
     return events

@@ -12,9 +12,12 @@ export const BgjobPlugin = async ({ client }) => {
   const waiters = new Set() // the processes that wait for the end of a job
   const chosen = new Map() // session -> the agent and the model that its user chose
 
+  const parentOf = async (id) => (await client.session.get({ path: { id } })).data?.parentID
+
+  // A session that cannot be asked for counts as one without a parent.
   const rootOf = async (id) => {
-    const session = (await client.session.get({ path: { id } })).data
-    return session?.parentID ? rootOf(session.parentID) : id
+    const parent = await parentOf(id).catch(() => undefined)
+    return parent ? rootOf(parent) : id
   }
 
   const prompt = (id, text) =>

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bgjob.clients.command import Server
-from bgjob.clients.settings_file import CannotEdit, Settings, SettingsFile, read_text, write_text
+from bgjob.clients.settings_file import (
+    CannotEdit,
+    Settings,
+    SettingsFile,
+    check_that_it_may_change,
+    read_text,
+    write_text,
+)
 from bgjob.clients.table import path_in
 
 SOURCE = os.path.join(os.path.dirname(__file__), "opencode_plugin.js")
@@ -46,6 +53,7 @@ class PluginFile:
         path = self.path(environ)
         if self._own_text(path) is None:
             return False
+        check_that_it_may_change(path)
         try:
             os.unlink(path)
         except OSError as problem:

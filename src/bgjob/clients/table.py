@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bgjob.clients.command import Server
+from bgjob.clients.settings_file import CannotEdit, read_text
 
 Entry = dict[str, object]
 
@@ -49,7 +50,7 @@ def path_in(folder: tuple[str, str], file: str, environ: Mapping[str, str]) -> s
 def configured(client: Client, name: str, environ: Mapping[str, str]) -> tuple[str, Entry] | None:
     """The file with the entry of this name, and the entry; None also where a file cannot be read."""
     for path in client.paths(environ):
-        servers = _read(path).get(client.section)
+        servers = read_servers(path).get(client.section)
         entry = servers.get(name) if isinstance(servers, dict) else None
         if isinstance(entry, dict):
             return path, entry
@@ -61,6 +62,11 @@ def command_of(entry: Entry) -> list[str]:
     return [*_words(command), *_words(arguments)]
 
 
+def url_of(entry: Entry) -> str:
+    """Empty: it is no server that runs elsewhere."""
+    return str(entry.get("url") or entry.get("httpUrl") or "")
+
+
 def variables_of(entry: Entry) -> object:
     return entry.get("env") or entry.get("environment") or {}
 
@@ -69,12 +75,12 @@ def _words(value: object) -> list[str]:
     return list(map(str, value)) if isinstance(value, list | tuple) else [str(value)]
 
 
-def _read(path: str) -> Mapping[str, object]:
+def read_servers(path: str) -> Mapping[str, object]:
+    """All that the client's file of servers holds; nothing if it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read_text(path) or ""
         read = tomllib.loads(text) if path.endswith(".toml") else json.loads(_plain_json(text))
-    except (OSError, ValueError):
+    except (CannotEdit, ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
 

@@ -16,7 +16,7 @@ from bgjob.core.notify import Notify, NotifyRule
 from bgjob.home import jobdir
 from bgjob.home.layout import NOTIFIED, NOTIFY, NOTIFY_LOCK
 from bgjob.store.record_schema import Malformed, notified_of, notify_rule_of
-from bgjob.store.row_file import changing, rows_in
+from bgjob.store.row_file import changing, rows_in, rows_or_error
 
 ROWS = "rules"
 
@@ -33,8 +33,13 @@ class Notified(Frozen):
 
 
 def notify_rules(home: str) -> list[NotifyRule]:
-    """In the order in which they were added. One that cannot be read is none."""
-    return [rule for row in rows_in(f"{home}/{NOTIFY}", ROWS).values() if (rule := _rule(row))]
+    """In the order in which they were added. One that cannot be read is none: it stops no job."""
+    return _rules(rows_in(f"{home}/{NOTIFY}", ROWS))
+
+
+def rules_or_error(home: str) -> list[NotifyRule]:
+    """The same for the user, who is told if the file cannot be read: StoreUnusable."""
+    return _rules(rows_or_error(f"{home}/{NOTIFY}", ROWS))
 
 
 def applies_to(home: str, notify: Notify | None) -> bool:
@@ -65,6 +70,10 @@ def notified(home: str) -> dict[str, Notified]:
 def save_notified(home: str, found: Mapping[str, Notified]) -> None:
     rows = {key: vars(each) for key, each in found.items()}
     jobdir.write_record(f"{home}/{NOTIFIED}", {"format": 1, ROWS: rows})
+
+
+def _rules(rows: Mapping[str, Any]) -> list[NotifyRule]:
+    return [rule for row in rows.values() if (rule := _rule(row))]
 
 
 def _rule(row: Any) -> NotifyRule | None:

@@ -17,9 +17,23 @@ LOCK_TRIES = 2500
 
 
 def rows_in(path: str, what: str) -> dict[str, Any]:
-    record = read_record(path) or {}
-    rows = record.get(what)
-    return dict(rows) if isinstance(rows, dict) else {}
+    """None of a file that is not there, or cannot be read."""
+    return _rows(path, what) or {}
+
+
+def rows_or_error(path: str, what: str) -> dict[str, Any]:
+    """None of a file that is not there; StoreUnusable if it cannot be read."""
+    if not os.path.lexists(path):
+        return {}
+    rows = _rows(path, what)
+    if rows is None:
+        raise StoreUnusable(f"{path} cannot be read. Move it away; its {what} are then gone.")
+    return rows
+
+
+def _rows(path: str, what: str) -> dict[str, Any] | None:
+    rows = (read_record(path) or {}).get(what)
+    return rows if isinstance(rows, dict) else None
 
 
 @contextlib.contextmanager
@@ -29,9 +43,7 @@ def changing(path: str, lock_path: str, what: str) -> Iterator[dict[str, Any]]:
     if lock is None:
         raise StoreUnusable(f"Another process holds {lock_path}. Try again.")
     try:
-        rows = rows_in(path, what)
-        if not rows and read_record(path) is None and os.path.lexists(path):
-            raise StoreUnusable(f"{path} cannot be read. Move it away; its {what} are then gone.")
+        rows = rows_or_error(path, what)
         yield rows
         write_record(path, {"format": 1, what: rows}, durable=True)
     finally:
