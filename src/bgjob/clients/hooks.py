@@ -80,10 +80,8 @@ class SettingsHooks:
         return f" hook {self.word}" in (file.text or "")
 
     def _added(self, settings: Settings, server: Server, path: str) -> Settings:
-        """Within an empty section of the user's in reverse order, which says that it is the user's."""
         events = _events(settings, path)
-        is_users = SECTION in settings and not events
-        for hook in reversed(self.hooks) if is_users else self.hooks:
+        for hook in self.hooks:
             events[hook.event] = _groups(events, hook.event, path)
             self._put(events[hook.event], hook, server)
         return {**settings, SECTION: events}
@@ -100,21 +98,16 @@ class SettingsHooks:
         groups.append({**({"matcher": matcher} if matcher else {}), "hooks": [command]})
 
     def _removed(self, settings: Settings, path: str) -> Settings:
-        """What is empty without ours goes too, but not a section that was empty before ours came into it."""
+        """What is empty without ours goes too."""
         events = _events(settings, path)
         for event in {hook.event for hook in self.hooks} & events.keys():
             groups = _groups(events, event, path)
             events[event] = [left for group in groups for left in self._without_ours(group)]
             if groups and not events[event]:
                 del events[event]
-        if events or not settings.get(SECTION) or self._is_users(settings, path):
+        if events or not settings.get(SECTION):
             return {**settings, SECTION: events} if SECTION in settings else settings
         return {key: value for key, value in settings.items() if key != SECTION}
-
-    def _is_users(self, settings: Settings, path: str) -> bool:
-        """Whether the section was there before ours came into it: then they are not in our order."""
-        events = list(_events(settings, path))
-        return events != [hook.event for hook in self.hooks if hook.event in events]
 
     def _without_ours(self, group: Group) -> list[Group]:
         """What is left of it: the group, or none if all of its hooks are ours."""
