@@ -15,7 +15,7 @@ from bgjob.mcp.news_line import news_fields
 from bgjob.mcp.registry import Tool
 from bgjob.mcp.stderr import report
 from bgjob.mcp.tools import TOOLS
-from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
+from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError
 from bgjob.protocol.request import Request
 from bgjob.protocol.tasks import HANDSHAKE_SUPPORT, Task, knows_tasks, wants_task
 
@@ -91,11 +91,14 @@ class Service:
 
     def missing_scope(self, request: Request) -> Scope | None:
         """The right that the request needs and its client does not have."""
-        if self._scopes is None or request.method == "tools/list":
+        if request.method == "tools/list":
             return None
         tool = _tool_of(request)
         needed = tool.kind.scope if tool else SCOPES.get(request.method, "read")
-        return None if needed in self._scopes else needed
+        return None if self._may(needed) else needed
+
+    def _may(self, scope: Scope) -> bool:
+        return self._scopes is None or scope in self._scopes
 
     def _list_tools(self, request: Request, _caller: Caller) -> Result:
         listing = TOOLS.listing(self._scopes)
@@ -130,7 +133,9 @@ class Service:
         return {}
 
     def _cancel_task(self, request: Request, _caller: Caller) -> Result:
-        tasks.cancel(self._jobs, request, may_kill=self._scopes is None or "kill" in self._scopes)
+        if tasks.found(self._jobs, request).started and not self._may("run"):
+            raise RpcError(INVALID_PARAMS, "This task is part of a start: to cancel it needs the scope run.")
+        tasks.cancel(self._jobs, request, may_kill=self._may("kill"))
         return {} if request.is_stateless else _seen_task(self._jobs, request).of_handshake()
 
     def _task_result(self, request: Request, caller: Caller) -> Result:
