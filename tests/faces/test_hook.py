@@ -1,14 +1,11 @@
 """`bgjob hook`: a client's model is told once of each end, in the client's form, and never blocked by an error."""
 
-import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,7 +17,7 @@ from bgjob.home import sessions, waits
 from bgjob.watch.ends import duration
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.gate import Gate
-from tests.support.hooks import BGJOB, FORMS, PATIENT, Hooks, is_silent, own_process
+from tests.support.hooks import BGJOB, FORMS, PATIENT, Hooks, asking, is_silent, own_process
 from tests.support.server import StartServer
 from tests.support.shims import kill_both
 from tests.support.stores import ended_job, job_with
@@ -39,24 +36,6 @@ def session() -> str:
 @pytest.fixture
 def claude(home: Path, session: str) -> Hooks:
     return Hooks(home, "claude", session)
-
-
-@contextlib.contextmanager
-def asking(home: Path, wait_id: str) -> Iterator[None]:
-    """A client asks for its task, again and again."""
-    is_over = threading.Event()
-
-    def ask() -> None:
-        while not is_over.wait(0.1):
-            waits.note_asked(str(home), wait_id)
-
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(ask)
-        try:
-            yield
-        finally:
-            is_over.set()
-        asked.result()
 
 
 class Starter:

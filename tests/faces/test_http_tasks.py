@@ -92,6 +92,24 @@ def test_who_may_not_end_a_job_may_not_end_it_with_its_wait(servers: list[HttpSe
     assert first.call("get_job_status", job_id=task_id)["status"] == "killed"
 
 
+def test_who_may_only_look_cancels_waits_for_jobs_and_not_those_of_a_start(servers: list[HttpServer]) -> None:
+    """As with the two tools that wait."""
+    first, _ = servers
+    observer = first.add_token("observer", "--scope", "read")
+    of_start = started(first, "sleep 60")
+    call = {"job_ids": [of_start], "timeout_s": 30}
+    waiting = send(
+        first, "tools/call", named="wait_for_job", name="wait_for_job", arguments=call, token=observer
+    )
+    of_wait = result(waiting)["taskId"]
+    refused = send(first, "tasks/cancel", named=of_start, taskId=of_start, token=observer)
+    assert refused.status == 400
+    assert "scope run" in refused.json["error"]["message"]
+    result(send(first, "tasks/cancel", named=of_wait, taskId=of_wait, token=observer))
+    assert [got(first, task_id)["status"] for task_id in (of_start, of_wait)] == ["working", "cancelled"]
+    first.call("kill_job", job_id=of_start)
+
+
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 def test_the_header_names_the_task(servers: list[HttpServer], method: str) -> None:
     first, _ = servers

@@ -17,10 +17,10 @@ from anyio.from_thread import BlockingPortal
 from bgjob import __version__
 from bgjob.api import Jobs, Typed
 from bgjob.core.job import Exited
-from bgjob.home import sessions
+from bgjob.home import sessions, waits
 from bgjob.mcp.news_line import news_fields
 from tests.support.gate import Gate
-from tests.support.hooks import Hooks, is_held
+from tests.support.hooks import Hooks, asking, is_held
 from tests.support.http_server import META, HttpServer, stateless
 from tests.support.raw_client import SERVE, RawClient
 from tests.support.requires import linux_only
@@ -319,6 +319,40 @@ class TestVerbs:
         caller.cancel()
         assert news_fields(jobs, caller, {}, {}) == {}
         assert "exit code 3" in news_fields(jobs, new_caller(session=session), {}, {})["news"]
+
+
+class TestEvents:
+    """job_events without a cursor that waits: of what has happened before, only what this session must know."""
+
+    @pytest.fixture
+    def over(self, jobs: Jobs) -> Callable[[str], str]:
+        """A job of that session whose end is in the log."""
+
+        def start(session: str) -> str:
+            job_id = jobs.execute("exit 3", by={"session": session}).id
+            assert jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=PATIENCE_S).events
+            return job_id
+
+        return start
+
+    def test_what_is_told_or_of_others_is_no_answer(
+        self, jobs: Jobs, session: str, over: Callable[[str], str]
+    ) -> None:
+        ours = over(session)
+        told, _, also_ours = over(session), over("another"), over(session)
+        assert sessions.claim(jobs.home, session, told)
+        answer = jobs.events(timeout_s=PATIENCE_S, session=session)
+        assert [(each.kind, each.job_id) for each in answer.events] == [("ended", ours), ("ended", also_ours)]
+        assert not jobs.events(answer.cursor).events
+
+    def test_nor_is_what_a_task_will_tell(
+        self, jobs: Jobs, home: Path, session: str, over: Callable[[str], str]
+    ) -> None:
+        job_id = over(session)
+        waits.create(str(home), job_id, {"session": session, "job_ids": [job_id]})
+        with asking(home, job_id):
+            assert not jobs.events(timeout_s=0.1, session=session).events
+        assert sessions.expected(jobs.home, session) == [job_id]
 
 
 class TestOverHttp:

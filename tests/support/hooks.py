@@ -1,13 +1,17 @@
 """`bgjob hook` as a client runs it: a process of its own, with the client's JSON on stdin."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from bgjob.home import sessions
+from bgjob.home import sessions, waits
 from bgjob.system.processes import START_TICKS, boot_id, stat_of
 from tests.support.waiting import PATIENCE_S
 
@@ -87,6 +91,24 @@ class Hooks:
             "hookSpecificOutput": {"hookEventName": event, "additionalContext": told["additionalContext"]}
         }
         return str(told["additionalContext"])
+
+
+@contextlib.contextmanager
+def asking(home: Path, wait_id: str) -> Iterator[None]:
+    """A client asks for its task, again and again."""
+    is_over = threading.Event()
+
+    def ask() -> None:
+        while not is_over.wait(0.1):
+            waits.note_asked(str(home), wait_id)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask)
+        try:
+            yield
+        finally:
+            is_over.set()
+        asked.result()
 
 
 def is_silent(done: subprocess.CompletedProcess[bytes]) -> bool:

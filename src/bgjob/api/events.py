@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.find import ids_of
-from bgjob.api.news import place_before_untold
+from bgjob.api.news import untold_in_log
 from bgjob.api.output import BYTES_PER_TOKEN
 from bgjob.api.results import EventPage, JobEvent
 from bgjob.api.session import answering, note_told
@@ -46,6 +46,21 @@ class Room(NamedTuple):
     condensed: bool
 
 
+class Past(NamedTuple):
+    """What a caller who waits from now on is told of what has happened before."""
+
+    now: Cursor
+    untold: Collection[str] = ()
+    """The ends of these jobs, and nothing else."""
+
+    def hides(self, line: Line) -> bool:
+        is_new = self.now < line.behind
+        return not is_new and not (line.kind == "ended" and line.job_id in self.untold)
+
+
+NOTHING_HIDDEN = Past(Cursor(0, 0))
+
+
 def job_events(
     context: Context,
     since: str | None = None,
@@ -68,7 +83,7 @@ def job_events(
     """
     context.starts.finish_all()
     settings, kinds = context.settings, kinds or None
-    place = _begin(context, since, timeout_s, session)
+    place, past = _begin(context, since, timeout_s, session)
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
@@ -76,7 +91,7 @@ def job_events(
     most_s = settings.max_wait_s
     wait = EventWait(min(timeout_s, most_s), cancellation, tell, job_ids or ())
     with _readable(context), _answering_ends(context, session, wanted if timeout_s > 0 else None):
-        found = wait.run(context, lambda place: _found(context, place, wanted, room), place)
+        found = wait.run(context, lambda place: _found(context, place, past, wanted, room), place)
         if not (cancellation and cancellation.is_abandoned):
             note_told(context, session, [each.job_id for each in found.events if each.kind == "ended"])
     return replace(found, cut_to_s=most_s if wait.was_up and timeout_s > most_s else None)
@@ -179,20 +194,21 @@ def _check_known(context: Context, job_id: str) -> None:
                 raise
 
 
-def _found(context: Context, since: Cursor | None, wanted: Wanted, room: Room) -> EventPage:
+def _found(context: Context, since: Cursor | None, past: Past, wanted: Wanted, room: Room) -> EventPage:
     if since is None:
         return _newest(context, wanted, room)
     events = context.store.events
     first = event_log.beginning(events)
     gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
-    return _oldest(context, event_reader.place_between_events(events, since), wanted, room, gone)
+    return _oldest(context, event_reader.place_between_events(events, since), past, wanted, room, gone)
 
 
-def _oldest(context: Context, place: Cursor, wanted: Wanted, room: Room, gone: int) -> EventPage:
+def _oldest(context: Context, place: Cursor, past: Past, wanted: Wanted, room: Room, gone: int) -> EventPage:
     chosen, budget = list[JobEvent](), room.bytes
     is_told = _told_after(context, place, wanted, room)
     for line in event_reader.lines(context.store.events, place):
-        if is_told(line.kind, line.job_id) and (happened := _happened(context, line)):
+        is_wanted = is_told(line.kind, line.job_id) and not past.hides(line)
+        if is_wanted and (happened := _happened(context, line)):
             budget -= _cost(happened)
             if chosen and budget < 0:
                 return EventPage(chosen, str(place), more=True, gone_bytes=gone)
@@ -254,13 +270,16 @@ def _called(context: Context, job_id: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _begin(context: Context, since: str | None, timeout_s: float, session: str | None) -> Cursor | None:
+def _begin(
+    context: Context, since: str | None, timeout_s: float, session: str | None
+) -> tuple[Cursor | None, Past]:
     """Where to read on; None: a caller without a cursor, who does not wait, wants the newest."""
     if since is not None or timeout_s <= 0:
-        return _parsed(since)
+        return _parsed(since), NOTHING_HIDDEN
     with _readable(context):
-        end = event_log.end(context.store.events)  # first: what happens from now on is behind it
-        return (place_before_untold(context, session) if session else None) or end
+        now = event_log.end(context.store.events)  # first: what happens from now on is behind it
+        first, untold = untold_in_log(context, session) if session else (None, ())
+        return min(first or now, now), Past(now, untold)
 
 
 def _parsed(since: str | None) -> Cursor | None:

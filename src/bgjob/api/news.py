@@ -52,20 +52,24 @@ def untold_ends(context: Context, session: str) -> list[Job]:
     return sorted(found, key=lambda job: job.state.ended_at if isinstance(job.state, Ended) else float("inf"))
 
 
-def place_before_untold(context: Context, session: str) -> Cursor | None:
-    """In the log of events: right before the first end that the session has not been told."""
-    untold = {job.id for job in untold_ends(context, session)} if context.settings.news else set()
+def untold_in_log(context: Context, session: str) -> tuple[Cursor | None, Collection[str]]:
+    """(the place in the log of events right before the first end that is to be told, the ids of all such jobs)
+
+    The ends that the session has not been told, without those that a task will tell. None: there is none.
+    """
+    ended = untold_ends(context, session) if context.settings.news else []
+    untold = {job.id for job in ended} - sessions.told_elsewhere(context.store.home, session)
     if not untold:
-        return None
+        return None, ()
     context.reconciler.reconcile(list(untold))  # an end that nobody saw is in the log from now on
-    place = None
+    place, left = None, set(untold)
     for line in event_reader.newest_first(context.store.events):
-        if line.kind == "ended" and line.job_id in untold:
-            untold.discard(line.job_id)
+        if line.kind == "ended" and line.job_id in left:
+            left.discard(line.job_id)
             place = Cursor(line.behind.segment, line.behind.byte - len(line.text) - 1)
-        if not untold:
+        if not left:
             break
-    return place
+    return place, untold
 
 
 def _is_ours(context: Context, session: str, job_id: str) -> bool:

@@ -130,7 +130,7 @@ class Service:
         return {}
 
     def _cancel_task(self, request: Request, _caller: Caller) -> Result:
-        tasks.cancel(self._jobs, request, may_kill=self._scopes is None or "kill" in self._scopes)
+        tasks.cancel(self._jobs, request, self._scopes)
         return {} if request.is_stateless else _seen_task(self._jobs, request).of_handshake()
 
     def _task_result(self, request: Request, caller: Caller) -> Result:

@@ -1,7 +1,7 @@
 """Calls that become tasks: a wait that goes on after its call has been answered, and what is asked about it."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from bgjob.api import Executed, Jobs, Mode, Waited
@@ -93,9 +93,12 @@ def update(jobs: Jobs, request: Request) -> None:
         raise RpcError(INVALID_PARAMS, str(problem)) from None
 
 
-def cancel(jobs: Jobs, request: Request, *, may_kill: bool) -> None:
+def cancel(jobs: Jobs, request: Request, scopes: Collection[str] | None) -> None:
+    """`scopes`: the rights of the client; None: all."""
     wait = found(jobs, request)
-    if wait.kills and not may_kill:
+    if wait.started and scopes is not None and "run" not in scopes:
+        raise RpcError(INVALID_PARAMS, "This task is part of a start: to cancel it needs the scope run.")
+    if wait.kills and scopes is not None and "kill" not in scopes:
         raise RpcError(
             INVALID_PARAMS, "This task ends its job when it is cancelled: that needs the scope kill."
         )
