@@ -73,7 +73,7 @@ def ended(home: str, session: str) -> dict[str, Record]:
 def outcome_of(home: str, job_id: str) -> Record | None:
     """None: the job runs or waits, or has no directory yet."""
     directory = queue_dir.job_directory(home, job_id)
-    if not is_directory(directory):
+    if not (is_directory(os.path.dirname(directory)) and is_directory(directory)):
         return None
     phase, outcome = queue_dir.phase(directory)
     return outcome or LOST if phase in ("ended", "lost") else None
