@@ -380,7 +380,7 @@ class TestBell:
             wait_until_all_is_told(jobs)
             (state,) = rule_states(jobs.context)
             assert re.fullmatch(
-                f"{path} (is another terminal now: .*|cannot be opened: .*|is no terminal)",
+                f"{path} (is another terminal now; .*|cannot be opened: .*|is no terminal)",
                 state.notified.failure,
             )
             assert (path == name) <= ("is another terminal now" in state.notified.failure)

@@ -158,7 +158,7 @@ def _open_again(path: str, ctime_ns: int) -> int:
     fd = _open_terminal(path)
     if os.fstat(fd).st_ctime_ns != ctime_ns:
         os.close(fd)
-        raise Undeliverable(f"{path} is another terminal now: bgjob notify add bell, in yours, rings there")
+        raise Undeliverable(f"{path} is another terminal now; run bgjob notify add bell in yours")
     return fd
 
 
