@@ -122,7 +122,7 @@ def keep_wait(context: Context, wait: KeptWait) -> KeptWait:
 def _free_ids(wait: KeptWait) -> Iterator[str]:
     """The id of the job, where the wait is for its end; else one that begins with it, where there is one job."""
     if len(wait.job_ids) != 1:
-        yield new_id()
+        yield from iter(new_id, None)
     (job_id,) = wait.job_ids
     if not wait.until:
         yield job_id
