@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 from tests.clients import packages
 from tests.clients.model.script import Step, prompt
-from tests.clients.sessions import Setup
-from tests.support.tmux import Terminal
+from tests.clients.sessions import HookCall, Setup
+from tests.support.tmux import AGAIN_S, PATIENCE_S, Terminal
+from tests.support.waiting import wait_until
 
 _numbers = itertools.count(1)
 
@@ -84,6 +85,24 @@ class GeminiChat(Chat):
 
     def turns_over(self) -> int:
         return len(self.setup.hooks("AfterAgent"))
+
+    def clear(self) -> HookCall:
+        """The hook that its new session begins with.
+
+        Enter may take the command from a list instead of running it: then it is pressed again. In an empty prompt
+        it does nothing.
+        """
+        before = len(self.setup.hooks("SessionStart"))
+
+        def has_begun() -> bool:
+            if len(self.setup.hooks("SessionStart")) > before:
+                return True
+            self.terminal.press(*self.send)
+            return False
+
+        self.enter("/clear")
+        wait_until(has_begun, "the session is cleared", lambda: self.terminal.screen, PATIENCE_S, AGAIN_S)
+        return self.setup.hooks("SessionStart")[before]
 
 
 class OpencodeChat(Chat):

@@ -21,7 +21,7 @@ from tests.clients.programs import run_to_its_end
 from tests.clients.tap import Tap
 from tests.support.gate import Gate
 from tests.support.process_table import every_pid, wait_until_gone
-from tests.support.tmux import LOOK_EVERY_S, Terminal, terminal
+from tests.support.tmux import AGAIN_S, LOOK_EVERY_S, Terminal, terminal
 from tests.support.waiting import wait_until
 
 NAME = "Claude Code"
@@ -32,7 +32,6 @@ OFFLINE = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER
 ALLOWED = ["mcp__bgjob", "mcp__plugin_bgjob_bgjob"]
 EXIT_CODE = 3
 JOB = re.compile(r'(?:server-side task |"job_id": *")([0-9a-f-]{36})')
-AGAIN_S = 0.5
 PASTED = "[Pasted text #"
 """Shown in place of a long text."""
 

@@ -75,15 +75,6 @@ class Setup:
         lines = log.read_text().split("\n")[:-1] if log.exists() else []
         return [found for line in lines if (found := _hook_call(line)).event in events]
 
-    def wait_for_hook(self, event: str, count: int) -> HookCall:
-        wait_until(
-            lambda: len(self.hooks(event)) >= count,
-            f"the hook {event} has begun {count} times",
-            lambda: str(self.hooks(event)),
-            PATIENCE_S,
-        )
-        return self.hooks(event)[count - 1]
-
     def spec_of(self, job_id: str) -> dict[str, Any]:
         (path,) = self.jobs_home.rglob(f"{job_id}/spec.json")
         spec: dict[str, Any] = json.loads(path.read_text())

@@ -12,6 +12,8 @@ from tests.support.waiting import wait_until
 
 PATIENCE_S = 120.0
 """For what a program shows: some take seconds to start, and longer on a busy machine."""
+AGAIN_S = 0.5
+"""Between two presses of a key that a program may not take at first."""
 LOOK_EVERY_S = 0.02
 """Each look is a process of tmux: the program should have the processor."""
 
