@@ -47,6 +47,10 @@ class Version:
     def __init__(self, portal: BlockingPortal, root: Path) -> None:
         self._portal, self.root = portal, root
 
+    @property
+    def has_events(self) -> bool:
+        return (self.root / "bgjob" / "event_log.py").exists()
+
     def server(self, home: Path, **environment: str) -> Server:
         return Server(self._portal, home, {"PYTHONPATH": str(self.root), **environment}, "auto")
 
@@ -269,7 +273,10 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
     assert jobs.news("a session") is None
     (told,) = jobs.events(job_ids=[job_id], kinds=["ended"]).events
     assert (told.kind, told.name, told.details["exit_code"]) == ("ended", "unseen", 5)
-    assert told.at == pytest.approx(ended_at, abs=0.001)
+    if release.has_events:  # its shim has said it, a moment after the end
+        assert told.at >= ended_at - 0.001
+    else:
+        assert told.at == pytest.approx(ended_at, abs=0.001)
     assert present.cli(home, "events", job_id).count("ended") == 1
     assert jobs.news("a session") is None
 
