@@ -335,7 +335,7 @@ class Log(io.StringIO):
 
 def opened(home: str, spawner: Spawner, **settings: str) -> Jobs:
     environ = {"PATH": os.defpath, **SETTINGS, **settings}
-    return Jobs(Store(home), settings_from(environ), environ, spawner)
+    return Jobs(context.Context.of(Store(home), settings_from(environ), environ, spawner))
 
 
 def _last_of(bug: BaseException | None) -> str:

@@ -308,7 +308,15 @@ class TestTheProgram:
 
     @pytest.mark.parametrize(
         "arguments",
-        [["fly"], ["run"], ["logs"], ["kill"], ["ps", "--what"], ["ps", "--status", "lost"], ["mcp", "x"]],
+        [
+            ["fly"],
+            ["run"],
+            ["run", "--name"],
+            ["kill"],
+            ["ps", "--what"],
+            ["ps", "--status", "lost"],
+            ["mcp", "x"],
+        ],
     )
     def test_wrong_usage_is_exit_code_2_with_the_usage(self, cli: Cli, arguments: list[str]) -> None:
         refused = cli(*arguments)

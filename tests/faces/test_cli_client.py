@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.cli.parser import CLIENTS as ACCEPTED
+from bgjob.cli.verbs import CLIENTS as ACCEPTED
 from bgjob.clients.command import own_command
 from bgjob.clients.table import CLIENTS
 from tests.faces.client_user import FILES, OWN, PROGRAMS, User

@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import JobEvent, Jobs
 from bgjob.api.news_gate import NewsGate
-from bgjob.cli.commands import _event_row
+from bgjob.cli.events import _event_row
 from bgjob.home import event_log, sessions
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError

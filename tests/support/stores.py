@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.api import Jobs
+from bgjob.api.context import Context
 from bgjob.core.config import settings_from
 from bgjob.core.job import Spec
 from bgjob.link.spawn import Spawner
@@ -57,7 +58,7 @@ def listed(store: Store) -> list[str]:
 
 
 def jobs_on(store: Store, **environ: str) -> Jobs:
-    return Jobs(store, settings_from(environ), environ, Spawner(zygote=False))
+    return Jobs(Context.of(store, settings_from(environ), environ, Spawner(zygote=False)))
 
 
 def forget_measure(home: str | Path) -> None:

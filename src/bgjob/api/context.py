@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Self
 
 from bgjob.api.news_gate import NewsGate
-from bgjob.core.config import Settings, environment_for_jobs
+from bgjob.core import options
+from bgjob.core.config import Settings, environment_for_jobs, settings_from, unknown_settings
+from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
+from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
 from bgjob.store.reconcile import Reconciler
@@ -107,6 +111,25 @@ class Context(Frozen):
         reconciler, umask = Reconciler(store), _own_umask()
         own = Starts(), Burst(), PromptsTold(), NewsGate(store.events), LiveWaits()
         return cls(store, settings, environment, spawner, umask, reconciler, *own)
+
+
+def open_context(environ: Mapping[str, str], *, many: bool) -> Context:
+    """Of the store that this environment names. `many`: so many starts that a zygote is worth it."""
+    settings = settings_from(environ)
+    for problem in unknown_settings(environ):
+        print(f"bgjob: WARNING: {problem}", file=sys.stderr)
+    if not os.path.isdir(settings.working_dir):
+        raise BadSetting("MCP_BG_WORKING_DIR", settings.working_dir, "a directory that exists")
+    _check_limits(settings.limits)
+    return Context.of(Store(home_from(environ)), settings, environ, Spawner(zygote=many))
+
+
+def _check_limits(limits: Mapping[str, str]) -> None:
+    try:
+        options.checked(limits, options.LIMIT_OPTIONS)
+    except InvalidArgument as problem:
+        text = ",".join(f"{name}={value}" for name, value in limits.items())
+        raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None
 
 
 def _own_umask() -> int:

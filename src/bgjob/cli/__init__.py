@@ -2,15 +2,18 @@
 
 It parses and renders, and decides nothing. No other folder imports it.
 
-    commands       what each command does
+    verbs          every command, its file, and what it is for
+    commands       does what was typed, and tells errors
     parser         what can be typed after `bgjob`
-    serve          bgjob serve: MCP over HTTP
-    token          bgjob token: who may use it
-    notify         bgjob notify: how a person is told of jobs
-    client         bgjob client: make bgjob known to MCP clients
-    client_remove  ... and unknown again
+    arguments      values of arguments
+    chosen         which jobs a person means
+    ourselves      who we are, for the record of a job
+    run ps logs events kill priority mcp serve token notify client
+                   the command of that name
+    client_remove  bgjob client: take bgjob out of a client
     client_check   ... and whether it works there
     hook           bgjob hook: tell a client's model that jobs have ended
+    hook_command   ... by hand
     hook_prompts   its part that looks for jobs at a prompt
     hook_wait      its part that waits
     table          a list of jobs that fits the terminal

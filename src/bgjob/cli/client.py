@@ -7,7 +7,8 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 
-from bgjob.cli import client_check, client_remove, streams
+from bgjob.cli import client_check, client_remove, streams, verbs
+from bgjob.cli.arguments import variable
 from bgjob.cli.streams import say
 from bgjob.clients.command import Server, check_that_it_stays, own_command
 from bgjob.clients.hooks import HOOKS
@@ -22,7 +23,31 @@ WRONG_USAGE = 2
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
 
-def act(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--name", default="bgjob", metavar="N", help="what the client calls it (default: bgjob)"
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=variable,
+        metavar="NAME=VALUE",
+        help="a setting or another variable for the server; may be repeated",
+    )
+    parser.add_argument("--print", action="store_true", help="only print what would be run, or put where")
+    parser.add_argument(
+        "--hooks", action="store_true", help="with add: the hooks too by which it tells the model of ends"
+    )
+    parser.add_argument(
+        "action",
+        choices=("add", "remove", "list", "check"),
+        help="list shows which are installed, and have it; check starts it as each of them does",
+    )
+    parser.add_argument("client", nargs="?", choices=verbs.CLIENTS, help="which client (list, check: all)")
+
+
+def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if not NAME.fullmatch(options.name):
         raise InvalidArgument(
             f" {options.name!r} is not accepted.",

@@ -1,13 +1,14 @@
 """bgjob notify: how a person is told of jobs."""
 
 import argparse
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from bgjob.api import open_jobs
+from bgjob.api.context import open_context
 from bgjob.cli import streams
+from bgjob.cli.arguments import pair
+from bgjob.cli.ourselves import own_terminal
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.notify import DEFAULT_KINDS, KINDS, WAYS, NotifyRule, kinds_from
 from bgjob.output.tty_text import one_line
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from bgjob.api.context import Context
     from bgjob.api.notify import RuleState
 
-EPILOG = "end: a job has ended.  failure: it has ended and not completed.  question: it sits at a prompt."
+KINDS_SHOWN = (
+    "end: a job has ended.  failure: it has ended and not completed.  question: it sits at a prompt."
+)
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]", pair: Callable[[str], object]) -> None:
-    notify = commands.add_parser("notify", help="how you are told of jobs: show, add, remove, test")
-    notify.set_defaults(verb="notify", action=None)
-    actions = notify.add_subparsers(metavar="ACTION", dest="action")
-    _add_add(actions.add_parser("add", help="be told of jobs this way", epilog=EPILOG), pair)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", dest="action")
+    _add_add(actions.add_parser("add", help="be told of jobs this way", epilog=KINDS_SHOWN))
     remove = actions.add_parser("remove", help="... and no longer")
     remove.add_argument(
         "word", metavar="WAY|URL", help="all rules of a way, or that for this URL or terminal"
@@ -32,7 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]", pair: Callable[[str]
     test.add_argument("word", nargs="?", metavar="WAY|URL", help="by these rules alone (default: by all)")
 
 
-def _add_add(add: argparse.ArgumentParser, pair: Callable[[str], object]) -> None:
+def _add_add(add: argparse.ArgumentParser) -> None:
     add.add_argument("way", choices=WAYS)
     add.add_argument("url", nargs="?", default="", metavar="URL", help="of a webhook: http or https")
     add.add_argument(
@@ -67,7 +68,7 @@ def _kinds(text: str) -> list[str]:
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     actions = {None: _show, "add": _add, "remove": _remove, "test": _test}
-    return actions[options.action](open_jobs(environ, many=False).context, options)
+    return actions[options.action](open_context(environ, many=False), options)
 
 
 def _show(context: "Context", _options: argparse.Namespace) -> int:
@@ -106,7 +107,7 @@ def _add(context: "Context", options: argparse.Namespace) -> int:
 
     if options.way != "webhook" and options.url:
         raise InvalidArgument(f"{options.way} has no URL.", "Only a webhook has one.")
-    target = (options.tty or _own_terminal()) if options.way == "bell" else options.url
+    target = (options.tty or _this_terminal()) if options.way == "bell" else options.url
     state = add_rule(context, options.way, target, options.on, dict(options.header), named=options.named)
     streams.tell(one_line(_sentence(state.rule)), done=f"{state.rule.way} was added")
     if state.problem:
@@ -114,10 +115,9 @@ def _add(context: "Context", options: argparse.Namespace) -> int:
     return 0
 
 
-def _own_terminal() -> str:
-    for descriptor in (2, 1, 0):
-        if os.isatty(descriptor):
-            return os.ttyname(descriptor)
+def _this_terminal() -> str:
+    if terminal := own_terminal():
+        return terminal
     raise InvalidArgument("There is no terminal here.", "Give its path: --tty, as tty prints it.")
 
 

@@ -1,32 +1,35 @@
-"""What can be typed after `bgjob`."""
+"""What can be typed after `bgjob`. Only the parser of the command that was typed is built."""
 
 import argparse
-import os
 import sys
-from typing import TYPE_CHECKING, NoReturn, get_args
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
 
 from bgjob import __version__
-from bgjob.cli import notify, serve, token
 from bgjob.cli.streams import say
-from bgjob.core.job import StatusWord
-from bgjob.core.options import LIMIT_OPTIONS
+from bgjob.cli.verbs import GROUPS, VERBS
 from bgjob.output.tty_text import one_line
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from _typeshed import SupportsWrite
 
-# here and not from clients.table: every command, and every server, imports this file
-CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor", "vscode")
+USAGE = "bgjob [-h] [--version] [COMMAND ...]"
 EPILOG = """\
-Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the
-same ones. ID may be the beginning of an id, or a name. The exit code is 1 for an error, 2 for wrong usage,
-74 where the output cannot be written; for logs -f it is that of the job.
+Jobs live on disk and outlive whatever started them; every command, and every MCP server, works on the same
+ones. ID may be the beginning of an id, or a name; without one, most commands mean the newest job. In a
+terminal, bgjob alone shows the state of things.
 
   bgjob run --name tests -- pytest -x        start a job; its id is printed
   bgjob logs -f tests                        follow its output
-  bgjob mcp                                  serve MCP on stdin and stdout
-  bgjob client add claude --hooks            have an MCP client start that server
-  bgjob serve                                serve MCP over HTTP, for many clients
+  bgjob run -it -- python3                   start one and enter it; ctrl-] leaves it running
+  bgjob client add claude --hooks            have an MCP client start the MCP server, bgjob mcp
+  bgjob COMMAND --help                       more of a command
+
+Exit codes: 0; 1 an error; 2 wrong usage; 74 the output cannot be written; 130 ctrl-c. With run --wait, run -f,
+run -it, attach, logs -f and wait that of the job: 124 timed out, 128 + n ended by signal n, 125 bgjob failed.
 """
 
 
@@ -41,199 +44,59 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def parser() -> argparse.ArgumentParser:
+def parse(arguments: list[str]) -> tuple["ModuleType", argparse.Namespace]:
+    """The file of the command, and its options. SystemExit: the help was shown, or what is wrong."""
+    arguments = [*arguments[1:2], "--help", *arguments[2:]] if arguments[:1] == ["help"] else arguments
+    if not arguments or arguments[0] not in VERBS:
+        _refuse(arguments)
+    module, parser = parser_of(arguments[0])
+    split = getattr(module, "split", None)  # where what follows is another program's
+    own, command = split(parser, arguments[1:]) if split else (arguments[1:], None)
+    options = parser.parse_args(own, argparse.Namespace(verb=arguments[0], command=command))
+    return module, options
+
+
+def parser_of(verb: str) -> tuple["ModuleType", argparse.ArgumentParser]:
+    file, what = VERBS[verb]
+    module = import_module(f"bgjob.cli.{file}")
     parser = _Parser(
-        prog="bgjob",
-        description="Shell commands as durable background jobs.",
-        epilog=EPILOG,
+        prog=f"bgjob {verb}",
+        description=getattr(module, "DESCRIPTION", f"{what[0].upper()}{what[1:]}."),
+        epilog=getattr(module, "EPILOG", None),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"bgjob {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    _add_run(commands)
-    _add_looking(commands)
-    _add_steering(commands)
-    mcp = commands.add_parser("mcp", help="serve MCP on stdin and stdout")
-    mcp.set_defaults(verb="mcp")
-    _add_client(commands)
-    _add_hook(commands)
-    serve.add_parser(commands)
-    token.add_parser(commands, _variable)
-    notify.add_parser(commands, _pair)
-    return parser
+    module.add_arguments(parser)
+    return module, parser
 
 
-def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    run = commands.add_parser("run", help="start a job and print its id")
-    run.add_argument("--name", help="a name to find it by")
-    run.add_argument("--cwd", help="where it runs (default: here)")
-    run.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        type=_variable,
-        metavar="NAME=VALUE",
-        help="a variable for it; NAME alone hands on yours. For secrets: all users can see commands, not variables",
-    )
-    run.add_argument("--timeout", type=float, metavar="S", help="stop it after so many seconds")
-    run.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        type=_pair,
-        metavar="NAME=VALUE",
-        help=f"what it may use, e.g. memory=2GB; one of {', '.join(LIMIT_OPTIONS)}",
-    )
-    run.add_argument(
-        "--watch",
-        action="append",
-        metavar="PATTERN",
-        help="each line that matches is an event; may be repeated",
-    )
-    run.add_argument(
-        "--notify",
-        metavar="WAYS",
-        help="how you are told of it: off, or some of desktop, bell, webhook; see bgjob notify",
-    )
-    _add_queue_and_restart(run)
-    run.add_argument(
-        "command", nargs="+", metavar="CMD", help="one quoted shell command, or a program and its arguments"
-    )
-    run.set_defaults(verb="run")
-
-
-def _add_queue_and_restart(run: argparse.ArgumentParser) -> None:
-    run.add_argument("--queue", action="store_true", help="wait for a free slot instead of failing")
-    run.add_argument("--after", action="append", metavar="ID", help="start it when this job has succeeded")
-    run.add_argument("--after-any", action="store_true", help="... or ended in any way")
-    run.add_argument("--delay", type=float, metavar="S", help="not before so many seconds")
-    run.add_argument(
-        "--priority", type=int, metavar="N", help="in the queue: higher starts first (default: 0)"
-    )
-    run.add_argument(
-        "--group", metavar="NAME", help="of MCP_BG_GROUPS, which limits how many of it run at once"
-    )
-    run.add_argument(
-        "--restart", choices=("no", "on-failure", "always"), help="run it again when it ends (default: no)"
-    )
-    run.add_argument("--max-restarts", type=int, metavar="N", help="at most so often (default: 5)")
-    run.add_argument(
-        "--backoff", type=float, metavar="S", help="first pause; doubles up to 60 s (default: 1)"
+def help_text() -> str:
+    return "\n".join(
+        ["usage: " + USAGE, "", "Shell commands as durable background jobs.", *_list(), "", EPILOG]
     )
 
 
-def _add_looking(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    ps = commands.add_parser("ps", help="list jobs, newest first")
-    ps.add_argument("--status", choices=get_args(StatusWord))
-    ps.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
-    ps.set_defaults(verb="ps")
-
-    logs = commands.add_parser("logs", help="print what a job printed")
-    logs.add_argument(
-        "-f",
-        "--follow",
-        action="store_true",
-        help="go on until the job ends; then exit as it did: with its exit code, 128 + its signal, else 1",
-    )
-    logs.add_argument(
-        "--raw",
-        action="store_true",
-        help="to a terminal too its bytes as they are (default there: colours pass, what steers it is made visible)",
-    )
-    logs.add_argument("id", metavar="ID")
-    logs.set_defaults(verb="logs")
-
-    events = commands.add_parser("events", help="what happened to jobs, newest last")
-    events.add_argument("-f", "--follow", action="store_true", help="go on, as it happens")
-    events.add_argument("--since", metavar="CURSOR", help="what came after it (default: the newest events)")
-    events.add_argument("ids", nargs="*", metavar="ID", help="of these jobs (default: of all)")
-    events.set_defaults(verb="events")
+def _list() -> Iterator[str]:
+    wide = max(map(len, VERBS))
+    for heading, verbs in GROUPS.items():
+        yield from ("", f"{heading}:")
+        yield from (f"  {verb:{wide}}  {what}" for verb, (_, what) in verbs.items())
 
 
-def _add_steering(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    priority = commands.add_parser("priority", help="move a job within the queue")
-    priority.add_argument("id", metavar="ID")
-    priority.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
-    priority.set_defaults(verb="priority")
-
-    kill = commands.add_parser("kill", help="stop a job and everything it started")
-    kill.add_argument(
-        "--grace", type=float, default=5.0, metavar="S", help="seconds between the signal and SIGKILL"
-    )
-    kill.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
-    kill.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
-    kill.set_defaults(verb="kill")
+def _refuse(arguments: list[str]) -> NoReturn:
+    """No command was typed, or none that there is."""
+    top = _Parser(prog="bgjob", usage=USAGE, add_help=False)
+    top.add_argument("-h", "--help", action="store_true")
+    top.add_argument("--version", action="version", version=f"bgjob {__version__}")
+    options, others = top.parse_known_args(arguments[:1])
+    if options.help or not arguments:
+        say(help_text().removesuffix("\n"))
+        raise SystemExit(0)
+    top.error(f"{others[0]!r} is no command{_did_you_mean(others[0])}. bgjob --help shows them all")
 
 
-def _add_client(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    client = commands.add_parser("client", help="add bgjob to an MCP client, remove it, check it")
-    client.add_argument(
-        "--name", default="bgjob", metavar="N", help="what the client calls it (default: bgjob)"
-    )
-    client.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        type=_variable,
-        metavar="NAME=VALUE",
-        help="a setting or another variable for the server; may be repeated",
-    )
-    client.add_argument("--print", action="store_true", help="only print what would be run, or put where")
-    client.add_argument(
-        "--hooks", action="store_true", help="with add: the hooks too by which it tells the model of ends"
-    )
-    client.add_argument(
-        "action",
-        choices=("add", "remove", "list", "check"),
-        help="list shows which are installed, and have it; check starts it as each of them does",
-    )
-    client.add_argument("client", nargs="?", choices=CLIENTS, help="which client (list, check: all)")
-    client.set_defaults(verb="client")
+def _did_you_mean(word: str) -> str:
+    from difflib import get_close_matches  # here: only a typo needs it
 
-
-HOOK = """\
-Run by a client, not by hand: it reads the client's JSON on stdin, and answers in the client's form with the
-jobs of the session that have ended and that the model has not been told of. It waits only for PostToolUse of
-Claude Code and for opencode. Whatever goes wrong, it prints nothing and exits with 0. docs/hooks.md has the
-configuration of each client.
-
-  claude     SessionStart, UserPromptSubmit, Stop, PostToolUse (asyncRewake)
-  codex      SessionStart, UserPromptSubmit, Stop, PostToolUse
-  gemini     SessionStart, BeforeAgent, AfterAgent, AfterTool
-  opencode   session.idle, wait
-"""
-
-
-def _add_hook(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    hook = commands.add_parser(
-        "hook",
-        help="for the hooks of a client: tell its model which jobs have ended",
-        description=HOOK,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    hook.add_argument(
-        "client", choices=CLIENTS[:4], metavar="CLIENT", help="claude, codex, gemini or opencode"
-    )
-    hook.add_argument("event", nargs="?", metavar="EVENT", help="default: hook_event_name of the JSON")
-    hook.set_defaults(verb="hook")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, e.g. memory=2GB")
-    return name, value
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals and name not in os.environ:
-        raise argparse.ArgumentTypeError(f"{name!r} is not in your environment: give NAME=VALUE")
-    return name, value if equals else os.environ[name]
-
-
-def _count(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
+    close = get_close_matches(word.lower(), VERBS, n=1)
+    return f". Did you mean {close[0]}?" if close else ""

@@ -3,7 +3,6 @@
 import argparse
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from bgjob.cli import streams
 
@@ -18,32 +17,25 @@ adds and removes others. Jobs and clients of other servers on the same store are
 """
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    serve = commands.add_parser(
-        "serve",
-        help="serve MCP over HTTP, for many clients",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    serve.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1")
-    serve.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0: any")
-    serve.add_argument("--unix", metavar="PATH", help="a unix socket (mode 0600) instead of an address")
-    serve.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
-    serve.add_argument("--tls-key", metavar="FILE", help="... and its key")
-    serve.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1")
+    parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"default: {PORT}; 0: any")
+    parser.add_argument("--unix", metavar="PATH", help="a unix socket (mode 0600) instead of an address")
+    parser.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", help="... and its key")
+    parser.add_argument(
         "--insecure-network",
         action="store_true",
         help="let other machines connect without TLS: what is sent can be read on the way, the tokens too",
     )
-    serve.add_argument(
+    parser.add_argument(
         "--allow-host",
         action="append",
         default=[],
         metavar="NAME",
         help="a name by which clients may call this server, e.g. behind a proxy; may be repeated",
     )
-    serve.add_argument("--metrics", action="store_true", help="numbers for Prometheus, at /metrics")
-    serve.set_defaults(verb="serve")
+    parser.add_argument("--metrics", action="store_true", help="numbers for Prometheus, at /metrics")
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

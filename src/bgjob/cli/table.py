@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bgjob.api import Page
+from bgjob.api.results import Page
 from bgjob.cli.outcome import end
 from bgjob.core.job import Job, status_word
 from bgjob.output.tty_text import cut, one_line, width

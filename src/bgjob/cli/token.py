@@ -3,11 +3,13 @@
 import argparse
 import os
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from bgjob.api import absolute, open_jobs
+from bgjob.api.context import open_context
+from bgjob.api.spec import absolute
 from bgjob.cli import streams
+from bgjob.cli.arguments import variable
 from bgjob.core.config import settings_from
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.scopes import SCOPES
@@ -15,14 +17,12 @@ from bgjob.core.scopes import SCOPES
 if TYPE_CHECKING:
     from bgjob.web.tokens import Rules, Token, Tokens
 
-EPILOG = "  ".join(f"{scope}: {meaning}." for scope, meaning in SCOPES.items())
+SCOPES_SHOWN = "  ".join(f"{scope}: {meaning}." for scope, meaning in SCOPES.items())
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]", variable: Callable[[str], object]) -> None:
-    token = commands.add_parser("token", help="tokens for bgjob serve: add, list, remove")
-    token.set_defaults(verb="token")
-    actions = token.add_subparsers(required=True, metavar="ACTION", dest="action")
-    add = actions.add_parser("add", help="make a token and print it, this once", epilog=EPILOG)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    add = actions.add_parser("add", help="make a token and print it, this once", epilog=SCOPES_SHOWN)
     add.add_argument("name", metavar="NAME", help="to list and remove it by")
     add.add_argument(
         "--scope", action="append", choices=SCOPES, help="what it may do; may be repeated (default: all)"
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     from bgjob.web.tokens import Tokens
 
     actions = {"add": _add, "list": _list, "remove": _remove}
-    actions[options.action](Tokens(open_jobs(environ, many=False).home), options, environ)
+    actions[options.action](Tokens(open_context(environ, many=False).store.home), options, environ)
     return 0
 
 
