@@ -18,20 +18,29 @@ def highlight(data: str, rows: int = 5, columns: int = 30) -> list[str]:
         (["7", "41", ""], PLAIN),
         (["7", "0"], PLAIN),
         (["07;041"], Style("41", True)),
-        (["1;31;44;4"], Style("44")),
+        (["1;31;44;4"], Style("44", others="1;31;4")),
+        (["1;31", "22;39"], PLAIN),
+        (["1;2;31", "32"], Style(others="1;2;32")),
+        (["1;2", "22"], PLAIN),
+        (["4:3", "4:0"], PLAIN),
+        (["3;9;53", "23;29;55"], PLAIN),
+        (["58;5;9", "59"], PLAIN),
+        (["91", "38;2;1;2;3"], Style(others="38;2;1;2;3")),
         (["104"], Style("104")),
         (["44", "49"], PLAIN),
         (["48;5;7;7"], Style("48;5;7", True)),
         (["48;2;7;7;7"], Style("48;2;7;7;7")),
-        (["38;5;7"], PLAIN),
-        (["38;2;7;41;0", "1"], PLAIN),
+        (["38;5;7"], Style(others="38;5;7")),
+        (["38;2;7;41;0", "1"], Style(others="38;2;7;41;0;1")),
+        (["38;2;7;41;0;1", "38;5;1", "22"], Style(others="38;5;1")),
         (["48:5:41"], Style("48:5:41")),
-        (["38:5:7;4:3"], PLAIN),
-        (["48"], Style("48;")),
+        (["38:5:7;4:3"], Style(others="38:5:7;4:3")),
+        (["48"], PLAIN),
+        (["38;5"], PLAIN),
         (["99999999", "a", ";;;"], PLAIN),
     ],
 )
-def test_a_style_is_reverse_and_background(sequences: list[str], style: Style) -> None:
+def test_a_style_is_what_sgr_has_set(sequences: list[str], style: Style) -> None:
     found = PLAIN
     for sequence in sequences:
         found = styled(found, sequence)

@@ -19,7 +19,11 @@ class Cells(dict[str, Any]):
 
 
 def text_of(line: Line, columns: int, width: Callable[[str], int]) -> str:
-    """A half of a wide character whose other half was overwritten is a blank."""
+    return "".join(texts_of(line, columns, width)).rstrip()
+
+
+def texts_of(line: Line, columns: int, width: Callable[[str], int]) -> list[str]:
+    """Cell by cell. A half of a wide character whose other half was overwritten is a blank."""
 
     def is_wide(cell: str) -> bool:
         return cell != "" and width(cell[0]) == 2
@@ -31,8 +35,7 @@ def text_of(line: Line, columns: int, width: Callable[[str], int]) -> str:
             before, after = cells[x - 1] if x else " ", cells[x + 1] if x + 1 < len(cells) else " "
             if (cell and after and is_wide(cell)) or (not cell and not is_wide(before)):
                 cells[x] = " "
-        text = "".join(cells)
-    return text.rstrip()
+    return cells
 
 
 def scroll(page: Lines, top: int, bottom: int, count: int) -> None:

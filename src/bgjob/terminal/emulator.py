@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from bgjob.terminal.page import Page, Screen
+from bgjob.terminal.painting import Picture
 
 LONGEST_TITLE = 256
 LONGEST_HELD_BACK = 4096
@@ -112,6 +113,19 @@ class Terminal:
 
     def screen(self) -> Screen:
         return self._page.screen()
+
+    def picture(self) -> Picture:
+        return self._page.picture()
+
+    def rows(self) -> list[str]:
+        """What is shown, row by row, as text with its styles."""
+        return self._page.rows()
+
+    def begun(self) -> bytes:
+        """What was fed last and does nothing yet: the beginning of a sequence, or of a character."""
+        if self._in_string:
+            return b"\x1b_"  # the rest of a string that nothing comes of, whatever it was
+        return self._held_back.encode("utf-8", "surrogateescape") + self._decoder.getstate()[0]
 
     def _after_string(self, text: str) -> int:
         if not self._in_string:

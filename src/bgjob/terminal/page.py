@@ -2,23 +2,37 @@
 
 pyte keeps the grid, the cursor, the tabs and the margins. The drawing is ours: pyte has no alternate screen,
 no scrolling by CSI S and T, no repeats and no line drawing, and it draws some input in quadratic time.
-Of colours only what makes text stand out is kept, see style.
+How a cell looks is kept as SGR sets it, see style.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from bgjob.terminal import cells
+from bgjob.terminal.painting import Picture, styled_text
 from bgjob.terminal.size import drawable
-from bgjob.terminal.style import PLAIN, Style, highlights, styled
+from bgjob.terminal.style import DEFAULT, PLAIN, Style, highlights, styled
 
 # In code points: a letter and its accents.
 LONGEST_CELL = 8
+# Of which the cells are kept; a picture in 24-bit colours has many more.
+MOST_STYLES = 1000
 # pyte's numbers: a private mode is shifted by five.
 _INSERT, _NEWLINE, _APPLICATION_CURSOR, _ORIGIN, _WRAP, _VISIBLE = 4, 20, 1 << 5, 6 << 5, 7 << 5, 25 << 5
+
+
+# Modes that a fresh terminal has not, and those that it has.
+_SET_BY = {_INSERT: "\x1b[4h", _NEWLINE: "\x1b[20h", _APPLICATION_CURSOR: "\x1b[?1h", _ORIGIN: "\x1b[?6h"}
+_RESET_BY = {_WRAP: "\x1b[?7l", _VISIBLE: "\x1b[?25l"}
+# The foreground of a cell that has none: of pyte's own, and of one that is not known.
+_NO_STYLE = (DEFAULT, "unknown")
+
+
+def _style_of(cell: Any) -> Style:
+    return Style(cell.bg, cell.reverse, "" if cell.fg in _NO_STYLE else cell.fg)
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,58 @@ class Page:
             exact=not any(self._unknown in line.values() for line in grid.buffer.values()),
         )
 
+    def picture(self) -> Picture:
+        """All that brings another terminal of this size into the state of this one."""
+        grid, cursor, mode = self._grid, self._grid.cursor, self._grid.mode
+        shown, other = self._styled_rows(grid.buffer), self._styled_rows(self._other_page)
+        column, wraps_next = self._end_of_row() if cursor.x >= grid.columns else (cursor.x, "")
+        saved = self._saved
+        return Picture(
+            main=other if self._is_alternate else shown,
+            alternate=shown if self._is_alternate else None,
+            main_cursor=(self._main_cursor[1] + 1, self._main_cursor[0] + 1),
+            cursor=(cursor.y + 1, column + 1),
+            saved=(saved.y + 1, min(saved.x, grid.columns - 1) + 1, saved.style.sequence),
+            style=self._style.sequence,
+            margins=(grid.margins[0] + 1, grid.margins[1] + 1) if grid.margins else None,
+            modes=list(self._mode_sequences()),
+            wraps_next=wraps_next,
+            charsets="\x1b(0" * self._drawing[0] + "\x1b)0" * self._drawing[1] + "\x0e" * self._shift,
+            title=self.title,
+            is_origin=_ORIGIN in mode,
+        )
+
+    def _mode_sequences(self) -> Iterator[str]:
+        mode = self._grid.mode
+        for number, sequence in _SET_BY.items():
+            if number in mode:
+                yield sequence
+        yield from (sequence for number, sequence in _RESET_BY.items() if number not in mode)
+
+    def _end_of_row(self) -> tuple[int, str]:
+        """The last character of the cursor's row, and its column: drawn again, the next begins a new row."""
+        line, x = self._grid.buffer[self._grid.cursor.y], self._grid.columns - 1
+        if x and not line[x].data:
+            x -= 1  # a wide one
+        cell = line[x]
+        return x, f"{_style_of(cell).sequence}{cell.data or ' '}\x1b[0m"
+
+    def rows(self) -> list[str]:
+        """What is shown, row by row, as styled text."""
+        return self._styled_rows(self._grid.buffer)
+
+    def _styled_rows(self, page: cells.Lines) -> list[str]:
+        return [self._styled_row(page[y]) if y in page else "" for y in range(self._grid.lines)]
+
+    def _styled_row(self, line: cells.Line) -> str:
+        """Up to the last cell that can be seen."""
+        styles = {x: _style_of(cell) for x, cell in line.items()}
+        texts = cells.texts_of(line, self._grid.columns, self._width)
+        row = [(text, styles.get(x, PLAIN).sequence) for x, text in enumerate(texts)]
+        while row and row[-1] == (" ", ""):
+            row.pop()
+        return styled_text(row)
+
     def _text(self, y: int) -> str:
         page = self._grid.buffer
         return cells.text_of(page[y], self._grid.columns, self._width) if y in page else ""
@@ -127,7 +193,9 @@ class Page:
     def _set_style(self, style: Style) -> None:
         self._style = style
         if style not in self._cells_by_style:
-            make = partial(self._char, bg=style.background, reverse=style.reverse)
+            if len(self._cells_by_style) >= MOST_STYLES:
+                self._cells_by_style.clear()
+            make = partial(self._char, fg=style.others, bg=style.background, reverse=style.reverse)
             self._cells_by_style[style] = cells.Cells(make)
         self._cells = self._cells_by_style[style]
 
@@ -328,18 +396,26 @@ class Page:
             cursor.x = 0
 
     def _scroll(self, top: int, count: int) -> None:
-        cells.scroll(self._grid.buffer, top, self._margins()[1], count)
+        bottom = self._margins()[1]
+        cells.scroll(self._grid.buffer, top, bottom, count)
+        if self._style.background != DEFAULT:
+            new = range(max(top, bottom - count + 1), bottom + 1) if count > 0 else range(top, top - count)
+            for y in new[: self._grid.lines]:
+                self._fill_line(min(y, bottom), 0, self._grid.columns - 1)
 
     # Erasing, inserting
 
     def erase_in_display(self, numbers: Sequence[int]) -> None:
-        grid, y = self._grid, self._grid.cursor.y
-        if numbers[0] == 2:
-            grid.buffer.clear()
-        elif numbers[0] in (0, 1):
-            for other in list(grid.buffer):
-                if (other > y) if numbers[0] == 0 else (other < y):
-                    del grid.buffer[other]
+        grid, y, how = self._grid, self._grid.cursor.y, numbers[0]
+        if how not in (0, 1, 2):
+            return
+        erased = range(y + 1 if how == 0 else 0, y if how == 1 else grid.lines)
+        for other in [other for other in grid.buffer if other in erased]:
+            del grid.buffer[other]
+        if self._style.background != DEFAULT:
+            for other in erased:
+                self._fill_line(other, 0, grid.columns - 1)
+        if how != 2:
             self.erase_in_line(numbers)
 
     def erase_in_line(self, numbers: Sequence[int]) -> None:
@@ -354,7 +430,14 @@ class Page:
         self._blank(self._grid.cursor.x, self._grid.cursor.x + count - 1)
 
     def _blank(self, first: int, last: int) -> None:
+        """What is erased gets the background that is set, as the terminals do that jobs are told of (bce)."""
         cells.blank(self._line(), first, last)
+        if self._style.background != DEFAULT:
+            self._fill_line(self._grid.cursor.y, first, min(last, self._grid.columns - 1))
+
+    def _fill_line(self, y: int, first: int, last: int) -> None:
+        blank = self._char(" ", fg="", bg=self._style.background)
+        self._grid.buffer[y].update(dict.fromkeys(range(first, last + 1), blank))
 
     def insert_cells(self, count: int) -> None:
         cells.insert(self._line(), self._grid.cursor.x, count, self._grid.columns)

@@ -52,20 +52,32 @@ def end_of_log(window: bytes, offset: int, sizes: Sequence[SizeAt]) -> Screen:
     sizes: (offset, rows, columns) of the terminal, from its first size on, in order.
     """
     drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
-    least = _least_bytes(drawn)
-    screen = _drawn(window, offset, drawn, least)
-    if not screen.exact and (most := affordable_bytes(window, drawn)) > least:
-        screen = _drawn(window, offset, drawn, most)
+    screen = terminal_at_end(window, offset, drawn).screen()
     return screen if drawn == [*sizes] else replace(screen, exact=False)
 
 
-def _drawn(window: bytes, offset: int, sizes: Sequence[SizeAt], most_bytes: int) -> Screen:
+def terminal_at_end(
+    window: bytes, offset: int, sizes: Sequence[SizeAt], modes_before: bytes | None = None
+) -> Terminal:
+    """The same as a terminal, which can go on. modes_before: what all that lies before the window left set;
+    None: not known."""
+    least = _least_bytes(sizes)
+    terminal = _drawn(window, offset, sizes, least, modes_before)
+    if not terminal.screen().exact and (most := affordable_bytes(window, sizes)) > least:
+        terminal = _drawn(window, offset, sizes, most, modes_before)
+    return terminal
+
+
+def _drawn(
+    window: bytes, offset: int, sizes: Sequence[SizeAt], most_bytes: int, modes_before: bytes | None
+) -> Terminal:
     start = starting_point(
         window,
         max(rows for _, rows, _ in sizes),
         is_whole=offset == 0,
         most=most_bytes,
         resizes=[at - offset for at, _, _ in sizes[1:]],
+        before=modes_before,
     )
     begin = offset + start.offset
     _, rows, columns = [sizes[0], *(size for size in sizes if size[0] <= begin)][-1]
@@ -79,21 +91,23 @@ def _drawn(window: bytes, offset: int, sizes: Sequence[SizeAt], most_bytes: int)
         if at > begin:
             events += [window[position : at - offset], (new_rows, new_columns)]
             position = min(at - offset, len(window))
-    return _replayed(terminal, [*events, window[position:]])
+    _replay(terminal, [*events, window[position:]])
+    return terminal
 
 
 def render(events: Iterable[bytes | Size], rows: int, columns: int) -> Screen:
     """The screen after all events: bytes that were printed, or a new (rows, columns)."""
-    return _replayed(Terminal(rows, columns), events)
+    terminal = Terminal(rows, columns)
+    _replay(terminal, events)
+    return terminal.screen()
 
 
-def _replayed(terminal: Terminal, events: Iterable[bytes | Size]) -> Screen:
+def _replay(terminal: Terminal, events: Iterable[bytes | Size]) -> None:
     for event in events:
         if isinstance(event, bytes):
             terminal.feed(event)
         else:
             terminal.resize(*event)
-    return terminal.screen()
 
 
 # How much to replay
@@ -147,6 +161,8 @@ _SGR_EVENT = re.compile(rb"\x1b(?:c|\[!p|\[(?P<sgr>[0-9;:]*+)m)")
 STYLE_EVENTS = 256
 _PLACED, _WHOLE = re.compile(rb"(?=\x1b\[[0-9;]*+H)"), re.compile(rb"\n|(?=\x1b)")
 SOON_BYTES = 4096
+ENTERED = b"\x1b[?1049h"
+"""As modes_in says that the alternate page is shown."""
 _KEPT_MODES = frozenset([b"4", b"20", b"?1", b"?6", b"?7", b"?25"])
 _PAGE_MODES = frozenset([b"?47", b"?1047", b"?1049"])
 
@@ -158,15 +174,18 @@ def starting_point(
     is_whole: bool = False,
     most: int = REPLAY_BYTES,
     resizes: Sequence[int] = (),
+    before: bytes | None = None,
 ) -> Start:
     """The last place from which a replay of `most` bytes shows the same as a replay of everything.
 
     That is where the page that is shown at the end was cleared, or where a screenful of plain lines begins,
     which scrolled everything else away. is_whole: nothing comes before the window; resizes: where the size
-    changed.
+    changed; before: the modes that were set before the window, if they are known.
     """
-    entered = b"\x1b[?1049h" if not is_whole and _begins_on_alternate(window) else b""
-    cleared = max(_last_clear(window, bool(entered)), _last_scrolled_away(window, rows, resizes))
+    entered = before
+    if entered is None:
+        entered = ENTERED if not is_whole and _begins_on_alternate(window) else b""
+    cleared = max(_last_clear(window, ENTERED in entered), _last_scrolled_away(window, rows, resizes))
     earliest = len(window) - most
     if cleared >= max(earliest, 0):
         return Start(cleared, modes_in(window[:cleared], resizes, entered), exact=True)
@@ -212,6 +231,17 @@ def _single_modes(body: bytes) -> Iterable[tuple[bytes, bytes]]:
             yield mode, b"\x1b[" + mode + final
         elif mode in _PAGE_MODES:
             yield b"page", b"\x1b[?1049" + final
+
+
+def page_entered_at(window: bytes) -> int | None:
+    """Where the alternate page that is shown at the end was entered; None: not in this window."""
+    entered: int | None = None
+    for event in _PAGE_EVENT.finditer(window):
+        if event["reset"] or event["leaves"]:
+            entered = None
+        elif not event["clear"] and entered is None:
+            entered = event.start()
+    return entered
 
 
 def _last_clear(window: bytes, is_alternate: bool) -> int:
