@@ -7,6 +7,7 @@ from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
+from bgjob.api.hold import check_not_held
 from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
 from bgjob.api.prompt import prompt_told, sits_at_prompt
@@ -191,7 +192,7 @@ def _send(
         fed = _feed(context, shim, job.id, sent, deadline)
         told = {"at": fed["at"], **told, "accepted": fed["accepted"], "unread": fed["unread"]}
     if sent.is_interrupt:
-        shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True)
+        check_not_held(job.id, shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True))
     return told
 
 
@@ -208,6 +209,7 @@ def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, 
     rows, cols = old_rows if rows is None else rows, old_cols if cols is None else cols
     check_size(rows, cols)
     answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+    check_not_held(job.id, answer)
     if not answer["ok"]:
         raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
 
@@ -224,6 +226,7 @@ def _feed(
         "wait_s": wait_s,
     }
     fed = shim.ask(wait_s + SHIM_PATIENCE_S, sent.data, **request)
+    check_not_held(job_id, fed)
     if not fed["ok"]:
         job = context.store.load(job_id)
         raise StdinClosed(job_id) if isinstance(job.state, Running) else not_running(context, job)

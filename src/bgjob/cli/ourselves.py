@@ -20,3 +20,10 @@ def own_terminal() -> str | None:
         with contextlib.suppress(OSError):
             return os.ttyname(descriptor)
     return None
+
+
+def own_name() -> str:
+    """Who we are, as others are told: the user and the terminal."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"
+    terminal = own_terminal()
+    return f"{user} at {terminal.removeprefix('/dev/')}" if terminal else user

@@ -12,6 +12,7 @@
     ├── NotRunning          the job has ended, or not begun, and takes no input
     ├── StdinClosed         the job runs, but its stdin is closed
     ├── StdinIsNull         the job was started without a stdin that can be typed into
+    ├── HeldByPerson        a person is attached to the job and types
     ├── NotSteerable        the job's shim does not answer
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
@@ -112,6 +113,18 @@ class StdinIsNull(BgjobError):
         super().__init__(
             f"Job {job_id} cannot be typed into: its stdin is /dev/null.",
             "Start it with stdin='open', or with pty=true for a terminal.",
+        )
+
+
+class HeldByPerson(BgjobError):
+    """`by` whom, `since` when and `typed` when last, as texts."""
+
+    def __init__(self, job_id: str, by: str, since: str, typed: str) -> None:
+        super().__init__(
+            f"Job {job_id} is held by a person who is attached to it and types ({by}, since {since}, typed last "
+            f"{typed}). Nothing was typed.",
+            "It is free when the person detaches. Until then it can be read, waited for and killed; call "
+            "wait_for_job to see what they do.",
         )
 
 

@@ -25,6 +25,7 @@ EventKind = Literal[
     "limit_near",
     "limit_hit",
     "restarting",
+    "typed",
 ]
 """Those that this version tells. Another version may tell more: an event of any kind is read."""
 Event = dict[str, Any]

@@ -40,6 +40,16 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_BYTES
 
 
+def _is_size(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_is_count(number) for number in value)
+
+
+def _is_hold(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("by"), str):
+        return False
+    return all(isinstance(value.get(word), int | float) for word in ("since", "typed_at"))
+
+
 RULES: dict[str, Callable[[Any], bool]] = {
     "ok": lambda value: isinstance(value, bool),
     "waits": lambda value: value in ("yes", "no", "unknown"),
@@ -51,6 +61,10 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "unread": lambda value: value is None or _is_count(value),
     "processes": _is_count,
     "was_running": lambda value: isinstance(value, bool),
+    "viewer": _is_count,
+    "in_control": lambda value: value is None or _is_count(value),
+    "size": lambda value: value is None or _is_size(value),
+    "held": lambda value: value is None or _is_hold(value),
 }
 
 

@@ -89,7 +89,7 @@ class ControlServer:
             self._close_first(list(self._connections))
 
     def _idle(self) -> list[Connection]:
-        return [connection for connection in self._connections if not connection.is_owed_an_answer]
+        return [each for each in self._connections if not (each.is_owed_an_answer or each.is_kept)]
 
     def _close_first(self, connections: list[Connection]) -> bool:
         """False: there is none. Its client may connect again, and ask again."""
@@ -119,6 +119,8 @@ class Connection:
         self._payload_left = 0
         self._take_payload: Callable[[bytes], None] | None = None
         self.is_owed_an_answer = False  # while it is, nothing more is read from it
+        self.is_kept = False
+        """Not closed for being idle: a person is attached by it."""
         self._consuming = False
         accepted.setblocking(False)
         loop.watch(self._fd, READABLE, self._on_event)

@@ -1,4 +1,5 @@
-"""Appends to the event log of the home: the job has started, runs again, sits at a prompt, has ended."""
+"""Appends to the event log of the home: the job has started, runs again, sits at a prompt, has ended; a person
+has typed into it."""
 
 from __future__ import annotations
 
@@ -50,3 +51,8 @@ def tell_input(spec: Record, log: LogWriter) -> None:
     lines = [end.rpartition(b"\n")[2] for end in log.stream_ends(PROMPT_BYTES)]
     text = next(filter(is_unfinished, lines), b"").decode("utf-8", "replace")
     event_log.append(EVENTS, "input", spec["id"], name=spec.get("name"), prompt=text)
+
+
+def tell_typed(spec: Record, by: str, count: int) -> None:
+    """Who and how much, never what: it may be a password."""
+    event_log.append(EVENTS, "typed", spec["id"], name=spec.get("name"), by=by, bytes=count)

@@ -36,6 +36,7 @@ from bgjob.shim.requests import Requests
 from bgjob.shim.rerun import Rerun
 from bgjob.shim.stdin import Stdin
 from bgjob.shim.stop import Stop
+from bgjob.shim.terminal_size import TerminalSize
 from bgjob.shim.upkeep import Upkeep
 from bgjob.system import processes
 
@@ -87,8 +88,17 @@ class Supervisor:
         self._prompts = PromptDetector(loop, stdin, log, lambda: events.tell_input(spec, log))
         self._stop = Stop(loop)
         self._rerun = self._made_rerun() if spec.get("restart") else None
-        requests = Requests(
-            loop, log, pump, self._prompts, stdin, self._stop, lambda: self._phase, self._kill
+        self._requests = requests = Requests(
+            loop,
+            log,
+            pump,
+            self._prompts,
+            stdin,
+            self._stop,
+            lambda: self._phase,
+            self._kill,
+            TerminalSize(spec, stdin, pump.settled_log_end),
+            lambda by, count: events.tell_typed(spec, by, count),
         )
         self._waiters = requests.waiters
         server = ControlServer(loop, held.control, requests.serve, requests.forget)
@@ -131,6 +141,7 @@ class Supervisor:
         self._held.ends = ends
         self._pump.add(ends)
         self._stdin.reopen(ends)
+        self._requests.begin_run()
         self._handoff.new_ends(ends)
         pid = self._begin_run(child_ends)
         events.tell_started(self._spec, pid)

@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 
 class Waiter:
     def __init__(
-        self, connection: Connection, beyond: float | None, quiet_s: float, settling: Settling | None
+        self,
+        connection: Connection,
+        beyond: float | None,
+        quiet_s: float,
+        settling: Settling | None,
+        size: list[int] | None = None,
     ) -> None:
+        """`size`: rows and columns that the client knows of; it is told as soon as the terminal has others."""
         self.connection, self.beyond, self.quiet_s, self.settling = connection, beyond, quiet_s, settling
+        self.size = size
         self.timer: Timer | None = None
         self.deadline: Timer | None = None
 
@@ -45,6 +52,10 @@ class Waiters:
     def on_output(self) -> None:
         for waiter in self._waiting[:]:
             self._consider(waiter)
+
+    def on_resize(self) -> None:
+        for waiter in [waiter for waiter in self._waiting if waiter.size is not None]:
+            self._answer(waiter)
 
     def on_end(self) -> None:
         for waiter in self._waiting[:]:

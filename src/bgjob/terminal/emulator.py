@@ -111,6 +111,10 @@ class Terminal:
     def forget_pages(self) -> None:
         self._page.forget()
 
+    def put_beneath(self, main: "Terminal") -> None:
+        """What that terminal shows is what comes back when the alternate page is left."""
+        self._page.put_beneath(main._page)
+
     def screen(self) -> Screen:
         return self._page.screen()
 

@@ -496,6 +496,13 @@ class Page:
                 if number == 1049:
                     self._put_cursor(*self._main_cursor)
 
+    def put_beneath(self, main: "Page") -> None:
+        """What that page shows is what comes back when the alternate page is left."""
+        if self._is_alternate:
+            main.resize(self._grid.lines, self._grid.columns)
+            self._other_page = main._grid.buffer
+            self._main_cursor = main._grid.cursor.x, main._grid.cursor.y
+
     def _switch_page(self) -> None:
         """The pages share cursor, margins and modes."""
         self._grid.buffer, self._other_page = self._other_page, self._grid.buffer

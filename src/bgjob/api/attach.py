@@ -1,0 +1,201 @@
+"""A person's way into a job: live output from now on, what they type, the size of their terminal.
+
+Two connections to the shim: by one the person types, and holds the job; by the other the shim tells of new
+output. The caller waits for either to be readable. If the shim is killed, both are made anew to its guard.
+"""
+
+import time
+from collections import deque
+from typing import Any, Literal, NamedTuple
+
+from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim
+from bgjob.api.context import Context
+from bgjob.api.hold import check_not_held
+from bgjob.api.processes import not_running
+from bgjob.api.results import Chunk
+from bgjob.api.snapshot import Snapshot
+from bgjob.api.start import check_may_steer
+from bgjob.core.job import Job, Queued, Running
+from bgjob.link.control import Answer, NoShim, ShimConnection
+from bgjob.output.log_reader import LogReader, TimedPiece
+
+Size = tuple[int, int]
+MOST_WAITING_BYTES = 1 << 16
+PIECE_BYTES = 1 << 14
+STDIN_WAIT_S = 24 * 3600.0
+READ_BYTES = 1 << 16
+
+
+class Request(NamedTuple):
+    kind: Literal["stdin", "resize", "signal"]
+    fields: dict[str, Any]
+    data: bytes = b""
+
+
+class View(NamedTuple):
+    """What the shim tells a viewer."""
+
+    size: Size | None = None
+    """Of the job's terminal: rows and columns."""
+    in_control: int | None = None
+    """The viewer whose terminal has the size, and answers questions."""
+
+
+class Attachment:
+    """NotRunning, NotSteerable: the job cannot be entered."""
+
+    def __init__(
+        self, context: Context, job: Job, by: str, *, only_looks: bool = False, size: Size | None = None
+    ) -> None:
+        """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one."""
+        if not isinstance(job.state, Running) or isinstance(job.state, Queued):
+            raise not_running(context, job)
+        if not only_looks:
+            check_may_steer(context.settings, job)
+        self._context, self.job_id, self._has_terminal = context, job.id, job.spec.pty
+        self._by, self.only_looks, self.size = by, only_looks, size if job.spec.pty else None
+        self.at = 0
+        """Up to where the person has seen the log."""
+        self.unseen_bytes = 0
+        """How much there was beyond that at the last look."""
+        self.is_over = False
+        self.is_stdin_closed = False
+        self.view, self._number = View(), 0
+        self._held_since, self._typed_bytes = 0.0, 0
+        self._typing: ShimConnection | None = None
+        self._news: ShimConnection | None = None
+        self._requests: deque[Request] = deque()
+        self._asked: Request | None = None
+        self._waits = False
+        self._connect()
+
+    @property
+    def is_in_control(self) -> bool:
+        return self.view.in_control == self._number != 0
+
+    @property
+    def has_room(self) -> bool:
+        """False: the job does not read, and much waits for it already."""
+        return sum(len(request.data) for request in self._requests) < MOST_WAITING_BYTES
+
+    def descriptors(self) -> list[int]:
+        return [line.fileno() for line in (self._typing, self._news) if line]
+
+    def close(self) -> None:
+        for line in filter(None, (self._typing, self._news)):
+            line.close()
+        self._typing = self._news = self._asked = None
+        self._waits = False
+
+    # -- to the job ---------------------------------------------------------------------------------
+
+    def type(self, data: bytes, *, is_reply: bool = False) -> None:
+        """is_reply: the person's terminal sends it by itself, as the answer to a question of the job."""
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            self._ask("stdin", piece, length=len(piece), close=False, wait_s=STDIN_WAIT_S, reply=is_reply)
+        if not is_reply:
+            self._held_since = self._held_since or time.time()
+            self._typed_bytes += len(data)
+
+    def close_stdin(self) -> None:
+        self._ask("stdin", length=0, close=True, wait_s=STDIN_WAIT_S)
+
+    def resize(self, size: Size) -> None:
+        self.size = size
+        self._ask("resize", rows=size[0], cols=size[1])
+
+    def interrupt(self, number: int) -> None:
+        """A signal to the processes that ctrl-c reaches on a terminal."""
+        self._ask("signal", signal=number, group=True)
+
+    def _ask(self, kind: Literal["stdin", "resize", "signal"], data: bytes = b"", **fields: Any) -> None:
+        self._requests.append(Request(kind, fields, data))
+        self._send_next()
+
+    def _send_next(self) -> None:
+        """One at a time: the shim answers each before it reads the next."""
+        if self._typing and self._asked is None and self._requests:
+            request = self._asked = self._requests.popleft()
+            self._typing.send(SHIM_PATIENCE_S, request.data, op=request.kind, **request.fields)
+
+    # -- from the shim ------------------------------------------------------------------------------
+
+    def hear(self, descriptor: int) -> None:
+        """One of the descriptors is readable."""
+        try:
+            if self._typing and descriptor == self._typing.fileno():
+                self._hear_answer(self._typing.receive(SHIM_PATIENCE_S))
+            elif self._news and descriptor == self._news.fileno():
+                self._waits = False
+                self._note(self._news.receive(SHIM_PATIENCE_S))
+        except (NoShim, TimeoutError):
+            self._connect()
+
+    def _hear_answer(self, answer: Answer) -> None:
+        asked, self._asked = self._asked, None
+        if asked and asked.kind == "stdin" and not answer["ok"]:
+            check_not_held(self.job_id, answer)
+            self.is_stdin_closed = True
+        self._send_next()
+
+    def _note(self, told: Answer) -> None:
+        if size := told.get("size"):
+            self.view = View((size[0], size[1]), told.get("in_control"))
+        self.is_over = self.is_over or told.get("outcome") is not None
+
+    def wait(self) -> None:
+        """Be told when more is printed than the person has seen, when the size changes, or the job ends."""
+        if self._news and not self._waits:
+            self._waits = True
+            size: dict[str, Any] = {"size": self.view.size} if self.view.size else {}
+            self._news.send(SHIM_PATIENCE_S, op="wait", beyond=self.at, **size)
+
+    def _connect(self) -> None:
+        """To the shim, or to its guard; what was typed just now may be lost, and is not typed twice."""
+        self.close()
+        try:
+            self._typing = connect_to_shim(self._context, self.job_id)
+            self._attach(self._typing)
+            self._news = connect_to_shim(self._context, self.job_id)
+        except (NoShim, TimeoutError):
+            self.close()
+            self.is_over = True  # it has ended, or is lost: its record says which
+            return
+        self._send_next()
+
+    def _attach(self, typing: ShimConnection) -> None:
+        size: dict[str, Any] = {"rows": self.size[0], "cols": self.size[1]} if self.size else {}
+        asked = {"by": self._by, "looks": self.only_looks, **size}
+        if self._held_since:
+            asked |= {"held_since": self._held_since, "typed_bytes": self._typed_bytes}
+        told = typing.ask(SHIM_PATIENCE_S, op="attach", **asked)
+        self._number = told.get("viewer") or 0
+        if self._number:
+            self._note(told)
+        elif (
+            size and not self.only_looks
+        ):  # a shim of an older version knows no viewers: it is resized, not held
+            typing.ask(SHIM_PATIENCE_S, op="resize", **size)
+            self.view = View(self.size, None)
+
+    # -- what it prints -----------------------------------------------------------------------------
+
+    def new_output(self) -> list[Chunk]:
+        """The next of what was printed beyond `at`, which it moves on; empty: there is no more now."""
+        pieces = Snapshot(self._context, self.job_id).read(self._next_pieces)
+        chunks = []
+        for piece in pieces:
+            chunks.append(Chunk(piece.stream, piece.data, piece.end, piece.start - self.at))
+            self.at = piece.end
+        return chunks
+
+    def _next_pieces(self, log: LogReader) -> list[TimedPiece]:
+        self.unseen_bytes = log.end - self.at
+        pieces, size = list[TimedPiece](), 0
+        for piece in log.interleaved(self.at, log.end):
+            pieces.append(piece)
+            size += len(piece.data)
+            if size >= READ_BYTES:
+                break
+        return pieces

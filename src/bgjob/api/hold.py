@@ -1,0 +1,17 @@
+"""The hold: while a person is attached to a job and types, nobody else types into it."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.core.errors import HeldByPerson
+
+
+def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
+    """HeldByPerson: by this answer of its shim, what was to be typed was refused."""
+    held = answer.get("held")
+    if held is not None and not answer.get("ok"):
+        since, typed = (
+            time.strftime("%H:%M:%S", time.localtime(held[word])) for word in ("since", "typed_at")
+        )
+        raise HeldByPerson(job_id, held["by"], since, typed)

@@ -1,0 +1,84 @@
+"""A person's terminal on the stdin of a job that has no terminal: lines go in, what it prints comes out."""
+
+import signal
+import sys
+import termios
+
+from bgjob.api.attach import Attachment
+from bgjob.api.context import Context
+from bgjob.api.snapshot import Snapshot
+from bgjob.cli import attach_loop, streams
+from bgjob.cli.detach_key import DetachKey
+from bgjob.cli.ourselves import own_name
+from bgjob.cli.streams import JobStream
+from bgjob.cli.terminal_guard import guarded
+from bgjob.core.job import Job
+from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.output.last_lines import begin_of_last_lines
+from bgjob.output.log_reader import LogReader
+
+LINES_BEFORE = 10
+CONTROL_CHARACTERS = 6  # among what tcgetattr answers
+
+
+def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> int:
+    """0: the person has left, or the job is over."""
+    looks = read_only or job.spec.stdin == "null"
+    attachment = Attachment(context, job, own_name(), only_looks=looks)
+    attachment.close()  # the child opens its own: this one has found out whether the job can be entered
+
+    def act(parent: int) -> None:
+        attachment = Attachment(context, job, own_name(), only_looks=looks)
+        attachment.at = Snapshot(context, job.id).read(_begin)
+        _end_lines_at(key.code)
+        streams.note(
+            f"[{key.name} detaches{'' if looks else ', ctrl-d ends its input, ctrl-c interrupts it'}]"
+        )
+        person = PersonAtLines(attachment, key)
+        attach_loop.run(attachment, person, parent, reads=True)
+        person.finish()
+        attachment.close()
+
+    return guarded(act, draws=False)
+
+
+def _begin(log: LogReader) -> int:
+    return min(begin_of_last_lines(log, LINES_BEFORE, (STDOUT, STDERR), 0).values())
+
+
+def _end_lines_at(key: bytes) -> None:
+    """The terminal goes on to edit and show lines; it hands over what was typed at this key, too."""
+    settings = termios.tcgetattr(0)
+    settings[CONTROL_CHARACTERS][termios.VEOL] = key
+    termios.tcsetattr(0, termios.TCSADRAIN, settings)
+
+
+class PersonAtLines:
+    def __init__(self, attachment: Attachment, key: DetachKey) -> None:
+        self._attachment, self._key = attachment, key
+        self._stdout, self._stderr = (JobStream(stream, raw=False) for stream in (sys.stdout, sys.stderr))
+
+    def show(self) -> None:
+        while chunks := self._attachment.new_output():
+            for chunk in chunks:
+                if chunk.dropped_bytes:
+                    streams.note(f"[bgjob: {chunk.dropped_bytes} bytes dropped here]")
+                (self._stderr if chunk.stream == STDERR else self._stdout).write(chunk.data)
+
+    def finish(self) -> None:
+        self._stdout.finish()
+        self._stderr.finish()
+
+    def typed(self, data: bytes) -> bool:
+        before, leaves = self._key.split(data)
+        if self._attachment.only_looks:
+            return leaves
+        if before:
+            self._attachment.type(before)
+        elif not leaves:
+            self._attachment.close_stdin()
+        return leaves
+
+    def signalled(self, number: int) -> None:
+        if number == signal.SIGINT and not self._attachment.only_looks:
+            self._attachment.interrupt(number)

@@ -1,0 +1,138 @@
+"""A person's terminal on a job's terminal: first what it shows now, then what it prints, as it comes.
+
+Where both have the same size, the job's bytes pass to the person's terminal, but for what acts beyond the screen
+(terminal.live). Where another person's terminal decides the size, ours shows a part of a drawn copy.
+"""
+
+import os
+import signal
+import tty
+
+from bgjob.api.attach import Attachment, Size
+from bgjob.api.context import Context
+from bgjob.api.terminal_state import TerminalState, terminal_state
+from bgjob.cli import attach_loop
+from bgjob.cli.detach_key import DetachKey
+from bgjob.cli.ourselves import own_name
+from bgjob.cli.terminal_guard import PUSH_TITLE, guarded
+from bgjob.core.job import Job, called
+from bgjob.home.jobdir import write_all
+from bgjob.output.tty_text import one_line
+from bgjob.terminal.emulator import Terminal
+from bgjob.terminal.live import LiveOutput
+from bgjob.terminal.painting import FRESH, painted, rows_painted
+from bgjob.terminal.replies import are_replies
+
+# So far behind, a person gets a new screen instead of all that they have missed.
+MOST_BEHIND_BYTES = 1 << 20
+CLEAR = b"\x1b[H\x1b[2J"
+
+
+def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> int:
+    """0: the person has left, or the job is over."""
+    attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
+    attachment.close()  # the child opens its own: this one has found out whether the job can be entered
+
+    def act(parent: int) -> None:
+        attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
+        tty.setraw(0)
+        _make_room(f"{one_line(called(job.spec))} - {key.name} detaches")
+        person = PersonAtTerminal(context, attachment, key)
+        attach_loop.run(attachment, person, parent, reads=True)
+        attachment.close()
+
+    return guarded(act, draws=True)
+
+
+def own_size() -> Size:
+    columns, rows = os.get_terminal_size(1)
+    return max(rows, 1), max(columns, 1)
+
+
+def _make_room(title: str) -> None:
+    """What the terminal shows moves into its scrollback: not a line of it is lost, and none is blank."""
+    rows, _ = own_size()
+    write_all(1, PUSH_TITLE + b"\x1b]2;%s\x07" % title.encode() + b"\r\n" * (rows - 1) + CLEAR)
+
+
+class PersonAtTerminal:
+    def __init__(self, context: Context, attachment: Attachment, key: DetachKey) -> None:
+        self._context, self._attachment, self._key = context, attachment, key
+        self._shown: _Passed | _Drawn | None = None
+
+    def show(self) -> None:
+        attachment = self._attachment
+        if self._shown is None or attachment.view.size != self._shown.size:
+            self._begin()
+        while chunks := attachment.new_output():
+            if attachment.unseen_bytes > MOST_BEHIND_BYTES:
+                self._begin()
+                continue
+            for chunk in chunks:
+                self._shown_now().feed(chunk.data, answers=attachment.is_in_control)
+        self._shown_now().flush()
+
+    def _shown_now(self) -> "_Passed | _Drawn":
+        assert self._shown is not None
+        return self._shown
+
+    def _begin(self) -> None:
+        """From what the job's terminal shows now; what it has shown before is not replayed."""
+        state = terminal_state(self._context, self._attachment.job_id)
+        self._attachment.at = state.at
+        is_ours = state.size == own_size()
+        self._shown = _Passed(state) if is_ours else _Drawn(state)
+
+    def typed(self, data: bytes) -> bool:
+        before, leaves = self._key.split(data)
+        if before and not self._attachment.only_looks:
+            self._attachment.type(before, is_reply=are_replies(before))
+        return leaves or not data
+
+    def signalled(self, number: int) -> None:
+        if number == signal.SIGWINCH:
+            self._shown = None
+            if not self._attachment.only_looks:
+                self._attachment.resize(own_size())
+
+
+class _Passed:
+    """The job's bytes, on a terminal of the same size."""
+
+    def __init__(self, state: TerminalState) -> None:
+        self.size = state.size
+        self._live = LiveOutput()
+        write_all(1, b"\x1b[?1049l" + CLEAR + painted(state.terminal.picture()) + state.input_modes)
+        self.feed(state.terminal.begun(), answers=False)
+
+    def feed(self, data: bytes, *, answers: bool) -> None:
+        write_all(1, self._live.feed(data, answers=answers))
+
+    def flush(self) -> None:
+        pass
+
+
+class _Drawn:
+    """A drawn copy of a terminal of another size: as much as fits, with the row of the cursor."""
+
+    def __init__(self, state: TerminalState) -> None:
+        self.size = state.size
+        self._terminal: Terminal = state.terminal
+        self._before: list[str] = []
+        write_all(1, b"\x1b[?1049l" + FRESH.encode() + CLEAR)
+
+    def feed(self, data: bytes, *, answers: bool) -> None:
+        self._terminal.feed(data)
+
+    def flush(self) -> None:
+        """Only rows that have changed; the terminal cuts them at its edge, because it does not wrap."""
+        rows, _ = own_size()
+        screen = self._terminal.screen()
+        first = max(0, screen.cursor_row - rows)
+        shown = self._terminal.rows()[first : first + rows]
+        for number, row in enumerate(shown, 1):
+            if self._before[number - 1 : number] != [row]:
+                write_all(1, "".join(rows_painted([row], number)).encode("utf-8", "replace"))
+        self._before = shown
+        cursor = f"\x1b[{screen.cursor_row - first};{screen.cursor_column}H"
+        write_all(1, f"{cursor}\x1b[?25{'l' if screen.hidden_cursor else 'h'}".encode())
