@@ -75,3 +75,7 @@ def end_whoever_is_in(directory: Path) -> None:
             held = [path.readlink() for path in [process / "cwd", *(process / "fd").iterdir()]]
             if pid != os.getpid() and any(path.is_relative_to(directory) for path in held):
                 os.kill(pid, signal.SIGKILL)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

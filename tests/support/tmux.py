@@ -10,12 +10,25 @@ from pathlib import Path
 
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 120.0
+PATIENCE_S = 30.0
 """For what a program shows: some take seconds to start, and longer on a busy machine."""
 AGAIN_S = 0.5
 """Between two presses of a key that a program may not take at first."""
 LOOK_EVERY_S = 0.02
 """Each look is a process of tmux: the program should have the processor."""
+
+
+FLAGS = (
+    *("alternate_on", "cursor_flag", "insert_flag", "keypad_cursor_flag", "keypad_flag", "mouse_any_flag"),
+    *(
+        "mouse_sgr_flag",
+        "origin_flag",
+        "wrap_flag",
+        "scroll_region_upper",
+        "scroll_region_lower",
+        "pane_title",
+    ),
+)
 
 
 class Terminal:
@@ -51,6 +64,28 @@ class Terminal:
     @property
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", check=False)
+
+    def resize(self, columns: int, lines: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    @property
+    def scrollback(self) -> str:
+        """What has left the screen at its top."""
+        return self._tmux("capture-pane", "-p", "-S", "-", "-E", "-1", check=False)
+
+    @property
+    def styled_screen(self) -> str:
+        """With the sequences that set its colours."""
+        return self._tmux("capture-pane", "-p", "-e", check=False)
+
+    @property
+    def modes(self) -> str:
+        """Each mode that a program may have set, but for those that tmux does not tell."""
+        return self._tmux("display-message", "-p", " ".join(f"{flag}=#{{{flag}}}" for flag in FLAGS))
+
+    def pane_pids(self) -> list[int]:
+        """Of the programs that run in it."""
+        return [int(pid) for pid in self._tmux("list-panes", "-F", "#{pane_pid}").split()]
 
     @property
     def is_open(self) -> bool:

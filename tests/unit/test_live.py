@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bgjob.terminal.live import LONGEST_STRING, LiveOutput
+from bgjob.terminal.live import LONGEST_STRING, LiveOutput, questions_in
 from tests.support.escapes import ESCAPES
 
 DRAWS = [
@@ -73,6 +73,11 @@ def test_what_draws_or_changes_how_keys_are_sent_passes_as_it_is(data: bytes) ->
 def test_a_question_passes_only_to_the_terminal_that_answers(data: bytes) -> None:
     assert passed(b"a" + data + b"b") == b"ab"
     assert passed(b"a" + data + b"b", answers=True) == b"a" + data + b"b"
+
+
+def test_the_questions_alone_can_be_asked_later() -> None:
+    data = b"".join([*DRAWS, *QUESTIONS, *NEVER[:20]])
+    assert questions_in(data) == b"".join(QUESTIONS)
 
 
 @pytest.mark.parametrize("data", NEVER)

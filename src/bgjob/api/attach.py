@@ -121,12 +121,12 @@ class Attachment:
 
     # -- from the shim ------------------------------------------------------------------------------
 
-    def hear(self, descriptor: int) -> None:
-        """One of the descriptors is readable."""
+    def hear(self, ready: set[int]) -> None:
+        """Of the descriptors, these are readable."""
         try:
-            if self._typing and descriptor == self._typing.fileno():
+            if self._typing and self._typing.fileno() in ready:
                 self._hear_answer(self._typing.receive(SHIM_PATIENCE_S))
-            elif self._news and descriptor == self._news.fileno():
+            if self._news and self._news.fileno() in ready:
                 self._waits = False
                 self._note(self._news.receive(SHIM_PATIENCE_S))
         except (NoShim, TimeoutError):
@@ -199,3 +199,9 @@ class Attachment:
             if size >= READ_BYTES:
                 break
         return pieces
+
+    def output_until(self, end: int, most_bytes: int) -> bytes:
+        """What was printed beyond `at`, up to there: the last part of it."""
+        start = max(self.at, end - most_bytes)
+        snapshot = Snapshot(self._context, self.job_id)
+        return snapshot.read(lambda log: b"".join(piece.data for piece in log.interleaved(start, end)))

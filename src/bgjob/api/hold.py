@@ -11,7 +11,8 @@ def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
     """HeldByPerson: by this answer of its shim, what was to be typed was refused."""
     held = answer.get("held")
     if held is not None and not answer.get("ok"):
-        since, typed = (
-            time.strftime("%H:%M:%S", time.localtime(held[word])) for word in ("since", "typed_at")
-        )
-        raise HeldByPerson(job_id, held["by"], since, typed)
+        raise HeldByPerson(job_id, held["by"], _utc(held["since"]), _utc(held["typed_at"]))
+
+
+def _utc(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

@@ -69,5 +69,5 @@ def _told(context: Context, job_id: str) -> int:
     if isinstance(job.state, Running):
         streams.note(f"[detached from {one_line(called(job.spec))} ({job.id[:8]}), which runs on]")
         return 0
-    streams.note(f"[bgjob: {last_words(job)}]")
+    streams.note(f"[{last_words(job)}]")
     return result(job.state)

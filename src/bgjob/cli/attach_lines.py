@@ -35,7 +35,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
             f"[{key.name} detaches{'' if looks else ', ctrl-d ends its input, ctrl-c interrupts it'}]"
         )
         person = PersonAtLines(attachment, key)
-        attach_loop.run(attachment, person, parent, reads=True)
+        attach_loop.run(attachment, person, parent)
         person.finish()
         attachment.close()
 
@@ -70,12 +70,13 @@ class PersonAtLines:
         self._stderr.finish()
 
     def typed(self, data: bytes) -> bool:
-        before, leaves = self._key.split(data)
-        if self._attachment.only_looks:
-            return leaves
-        if before:
-            self._attachment.type(before)
-        elif not leaves:
+        """A line; what was begun of one when the person leaves is dropped, as the terminal shows it."""
+        _, leaves = self._key.split(data)
+        if leaves:
+            streams.note("")
+        elif data and not self._attachment.only_looks:
+            self._attachment.type(data)
+        elif not self._attachment.only_looks:
             self._attachment.close_stdin()
         return leaves
 

@@ -23,28 +23,27 @@ class Person(Protocol):
     def signalled(self, number: int) -> None: ...
 
 
-def run(attachment: Attachment, person: Person, parent: int, *, reads: bool) -> None:
-    """Until the person leaves, the job is over, or the parent is gone. reads: the person may type."""
+def run(attachment: Attachment, person: Person, parent: int) -> None:
+    """Until the person leaves, the job is over, or the parent is gone."""
     signals = _signal_pipe(signal.SIGWINCH, signal.SIGINT, *LEAVES)
     while True:
         person.show()
         if attachment.is_over:
             return person.show()  # what came into the log between the last look and the end
         attachment.wait()
-        ready = _ready(attachment, parent, signals, reads=reads)
+        ready = _ready(attachment, parent, signals)
         if parent in ready or (signals in ready and _leaves(signals, person)):
             return None
-        for descriptor in ready & set(attachment.descriptors()):
-            attachment.hear(descriptor)
+        attachment.hear(ready)
         if 0 in ready and person.typed(_read(0)):
             return None
 
 
-def _ready(attachment: Attachment, parent: int, signals: int, *, reads: bool) -> set[int]:
+def _ready(attachment: Attachment, parent: int, signals: int) -> set[int]:
     poll = select.poll()
     for descriptor in (parent, signals, *attachment.descriptors()):
         poll.register(descriptor, select.POLLIN)
-    if reads and attachment.has_room:
+    if attachment.has_room:
         poll.register(0, select.POLLIN)
     return {descriptor for descriptor, _ in poll.poll()}
 

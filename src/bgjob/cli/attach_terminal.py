@@ -6,6 +6,7 @@ Where both have the same size, the job's bytes pass to the person's terminal, bu
 
 import os
 import signal
+import termios
 import tty
 
 from bgjob.api.attach import Attachment, Size
@@ -19,12 +20,14 @@ from bgjob.core.job import Job, called
 from bgjob.home.jobdir import write_all
 from bgjob.output.tty_text import one_line
 from bgjob.terminal.emulator import Terminal
-from bgjob.terminal.live import LiveOutput
+from bgjob.terminal.live import LiveOutput, questions_in
 from bgjob.terminal.painting import FRESH, painted, rows_painted
 from bgjob.terminal.replies import are_replies
 
 # So far behind, a person gets a new screen instead of all that they have missed.
 MOST_BEHIND_BYTES = 1 << 20
+# Of what was printed meanwhile, so much is looked through for questions.
+MOST_MISSED_BYTES = 1 << 16
 CLEAR = b"\x1b[H\x1b[2J"
 
 
@@ -33,13 +36,14 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
     attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
     attachment.close()  # the child opens its own: this one has found out whether the job can be entered
 
-    def act(parent: int) -> None:
+    def act(parent: int) -> int:
         attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is typed into the job
         _make_room(f"{one_line(called(job.spec))} - {key.name} detaches")
         person = PersonAtTerminal(context, attachment, key)
-        attach_loop.run(attachment, person, parent, reads=True)
+        attach_loop.run(attachment, person, parent)
         attachment.close()
+        return min(person.last_row(), own_size()[0])
 
     return guarded(act, draws=True)
 
@@ -78,16 +82,25 @@ class PersonAtTerminal:
 
     def _begin(self) -> None:
         """From what the job's terminal shows now; what it has shown before is not replayed."""
-        state = terminal_state(self._context, self._attachment.job_id)
-        self._attachment.at = state.at
-        is_ours = state.size == own_size()
-        self._shown = _Passed(state) if is_ours else _Drawn(state)
+        attachment, is_first = self._attachment, self._shown is None and self._attachment.at == 0
+        state = terminal_state(self._context, attachment.job_id)
+        missed = b"" if is_first else attachment.output_until(state.at, MOST_MISSED_BYTES)
+        attachment.at = state.at
+        self._shown = _Passed(state) if state.size == own_size() else _Drawn(state)
+        if attachment.is_in_control:  # it may be since a moment ago
+            write_all(1, questions_in(missed))
 
     def typed(self, data: bytes) -> bool:
         before, leaves = self._key.split(data)
         if before and not self._attachment.only_looks:
             self._attachment.type(before, is_reply=are_replies(before))
         return leaves or not data
+
+    def last_row(self) -> int:
+        """The last one of the main page that shows something."""
+        picture = terminal_state(self._context, self._attachment.job_id).terminal.picture()
+        used = [number for number, row in enumerate(picture.main, 1) if row]
+        return max([*used, 0 if picture.alternate else picture.cursor[0]], default=0)
 
     def signalled(self, number: int) -> None:
         if number == signal.SIGWINCH:
@@ -123,6 +136,8 @@ class _Drawn:
 
     def feed(self, data: bytes, *, answers: bool) -> None:
         self._terminal.feed(data)
+        if answers:
+            write_all(1, questions_in(data))
 
     def flush(self) -> None:
         """Only rows that have changed; the terminal cuts them at its edge, because it does not wrap."""

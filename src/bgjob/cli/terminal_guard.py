@@ -18,9 +18,10 @@ from bgjob.core.errors import BgjobError
 from bgjob.terminal.input_modes import RESET
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-# The title of the window, on the terminal's own stack; below what is shown, and nothing of it is left there.
+# The title of the window, on the terminal's own stack.
 PUSH_TITLE, POP_TITLE = b"\x1b[22;0t", b"\x1b[23;0t"
-BELOW = b"\r\n\x1b[J"
+# Further down than any terminal has rows.
+LAST_ROW = 9999
 
 
 class Restored:
@@ -30,21 +31,26 @@ class Restored:
         """draws: a job will draw on it; else only its line settings change."""
         self._settings, self._draws = termios.tcgetattr(0), draws
 
-    def restore(self) -> None:
-        """Also from the background, where the kernel stops a process that changes the terminal."""
+    def restore(self, last_row: int | None = None) -> None:
+        """Also from the background, where the kernel stops a process that changes the terminal.
+
+        last_row: the last one that shows something, if that is known: what follows stands below it.
+        """
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         if self._draws:
+            below = b"\x1b[%d;1H\r\n\x1b[J" % (LAST_ROW if last_row is None else last_row)
             with contextlib.suppress(OSError):
-                os.write(1, RESET + POP_TITLE + BELOW)
+                os.write(1, RESET + POP_TITLE + (below if last_row != 0 else b"\x1b[H\x1b[J"))
         with contextlib.suppress(OSError, termios.error):  # the terminal is gone
             termios.tcsetattr(0, termios.TCSAFLUSH, self._settings)
 
 
-def guarded(act: Callable[[int], None], *, draws: bool) -> int:
-    """0 when `act` is done, which runs in a child; else what is to be the exit code, and the person was told.
+Act = Callable[[int], int | None]
+"""Is given a descriptor that ends with the parent; returns the last row that shows something, if it knows."""
 
-    `act` is given a descriptor that ends with the parent.
-    """
+
+def guarded(act: Act, *, draws: bool) -> int:
+    """0 when `act` is done, which runs in a child; else what is to be the exit code, and the person was told."""
     sys.stdout.flush()
     restored = Restored(draws=draws)
     ours, theirs = os.pipe()
@@ -66,15 +72,15 @@ def guarded(act: Callable[[int], None], *, draws: bool) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _run(act: Callable[[int], None], parent: int, restored: Restored) -> NoReturn:
+def _run(act: Act, parent: int, restored: Restored) -> NoReturn:
     """What goes wrong is told when the terminal can show it."""
-    problem = None
+    problem = last_row = None
     try:
-        act(parent)
+        last_row = act(parent)
     except BgjobError as error:
         problem = in_our_words(error)
     finally:
-        restored.restore()
+        restored.restore(last_row)
         if problem:
             streams.complain(problem)
         bug = sys.exc_info()

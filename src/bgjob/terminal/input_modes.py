@@ -12,10 +12,9 @@ _EVENT = late_pattern(
     rb"\x1b(?:\[\?(?P<modes>[0-9;]{1,64})(?P<to>[hl])|(?P<keypad>[=>])|\[(?P<shape>[0-6]?) q"
     rb"|\[>(?P<keys>4(?:;[0-3])?)m|(?P<reset>c|\[!p))"
 )
-# Sets back whatever a job may have set, and leaves the cursor where it is: the last bytes that a terminal gets.
-# To set the margins moves the cursor; a soft reset ends origin mode without that.
+# Sets back whatever a job may have set. The cursor is in the first row then.
 RESET = (
-    b"\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[!p\x1b[?69l\x1b[?7h\x1b[4l\x1b[20l\x1b[?1l\x1b[?5l\x1b>\x1b[?25h\x1b[?12l\x1b[?66l"
+    b"\x1b[?1049l\x1b[!p\x1b[r\x1b[?6l\x1b[?69l\x1b[?7h\x1b[4l\x1b[20l\x1b[?1l\x1b[?5l\x1b>\x1b[?25h\x1b[?12l\x1b[?66l"
     b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1007;1015;1016l\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[>4m\x1b[<99u"
     b"\x1b[0 q\x1b(B\x1b)B\x0f\x1b]8;;\x1b\\\x1b[0m"
 )

@@ -76,6 +76,12 @@ class LiveOutput:
         return character.start() if character else begun
 
 
+def questions_in(data: bytes) -> bytes:
+    """Only the questions, for a terminal that is to answer what was not passed to it."""
+    found = _SUSPECT.finditer(data)
+    return b"".join(each[0] for each in found if _passes(each, True) and not _passes(each, False))
+
+
 def _passes(found: re.Match[bytes], answers: bool) -> bool:
     csi, osc, dcs, escape = found.group("csi", "osc", "dcs", "escape")
     if csi is not None:
