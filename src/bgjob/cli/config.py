@@ -25,7 +25,7 @@ NOT_THERE = " (not there)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="print the value of this setting only")
+    parser.add_argument("name", nargs="?", metavar="SETTING", help="print the value of this setting only")
     one_of = parser.add_mutually_exclusive_group()
     one_of.add_argument("--json", action="store_true", help="as one JSON object")
     one_of.add_argument("--path", action="store_true", help="print where the config file is")

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from bgjob import __version__
@@ -68,6 +69,13 @@ def parser_of(verb: str) -> tuple["ModuleType", argparse.ArgumentParser]:
     )
     module.add_arguments(parser)
     return module, parser
+
+
+def all_parsers() -> Iterator[tuple[str, "ModuleType", argparse.ArgumentParser]]:
+    """Of every command, for what is made from them: the man page, and the table of completion."""
+    for verb, (file, _) in VERBS.items():
+        if find_spec(f"bgjob.cli.{file}"):
+            yield verb, *parser_of(verb)
 
 
 def help_text() -> str:
