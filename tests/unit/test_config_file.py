@@ -141,7 +141,7 @@ def test_a_bad_value_is_told_with_file_key_value_and_what_is_accepted(toml: str,
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"), [("max_job", "did you mean max_jobs?"), ("of_next_year", "known are")]
+    ("key", "meant"), [("max_job", "Did you mean max_jobs?"), ("of_next_year", "Known are")]
 )
 def test_an_unknown_key_is_told_and_ignored(key: str, meant: str) -> None:
     file = config_file(PATH, {key: 5, "keep_jobs": 3})

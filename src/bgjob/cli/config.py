@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from bgjob.api.context import checked_settings
 from bgjob.cli import streams
 from bgjob.core.config import PREFIX, SETTINGS, Given, given, unknown_settings
-from bgjob.core.config_file import example
+from bgjob.core.config_file import example, key_advice
 from bgjob.core.errors import InvalidArgument
 from bgjob.home.home_dir import home_from
 from bgjob.output.tty_text import cut, one_line, width
@@ -53,8 +53,7 @@ def _named(rows: list[Given], name: str) -> Given:
     for each in rows:
         if each.setting.key == key:
             return each
-    known = ", ".join(each.setting.key for each in rows)
-    raise InvalidArgument(f"There is no setting {name!r}.", f"Known are {known}.")
+    raise InvalidArgument(f"There is no setting {name!r}.", key_advice(key))
 
 
 def _lines(rows: list[Given], name: str | None, environ: Mapping[str, str]) -> Iterator[str]:

@@ -58,11 +58,13 @@ def _names(key: str, value: object) -> Iterator[str]:
 
 
 def _without_effect(path: str, key: str) -> str:
+    why = f"it has no effect. {key_advice(key)}"
+    return f"{path}: {_shown(key)} is not a setting of this version of bgjob: {why}"
+
+
+def key_advice(key: str) -> str:
     close = closest(key.upper(), [row.variable for row in SETTINGS])
-    advice = (
-        f"did you mean {close.removeprefix(PREFIX).lower()}?" if close else f"known are {', '.join(KEYS)}"
-    )
-    return f"{path}: {_shown(key)} is not a setting of this version of bgjob: it has no effect ({advice})"
+    return f"Did you mean {close.removeprefix(PREFIX).lower()}?" if close else f"Known are {', '.join(KEYS)}."
 
 
 def _shown(key: str) -> str:
