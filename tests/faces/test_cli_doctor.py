@@ -12,6 +12,7 @@ from bgjob.home import queue_dir, watch_registry
 from tests.faces.command_line import BGJOB, Cli, Ended, Result
 from tests.support.requires import linux_only, needs
 from tests.support.shims import kill_both
+from tests.support.stores import job_with
 from tests.support.tmux import terminal
 
 STATES = {"ok", "degraded", "missing", "broken"}
@@ -56,9 +57,9 @@ class TestAMachineThatIsWell:
         assert files_in(tmp_path) == before
 
     def test_is_left_as_it_is_with_a_home_that_lacks_parts(
-        self, cli: Cli, home: Path, tmp_path: Path, ended: Ended
+        self, cli: Cli, home: Path, tmp_path: Path
     ) -> None:
-        ended(cli.run("true"))
+        job_with(home)
         (home / "newest").unlink()
         (home / "trash").rmdir()
         before = files_in(tmp_path)

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from bgjob import __version__
@@ -73,6 +72,8 @@ def parser_of(verb: str) -> tuple["ModuleType", argparse.ArgumentParser]:
 
 def all_parsers() -> Iterator[tuple[str, "ModuleType", argparse.ArgumentParser]]:
     """Of every command, for what is made from them: the man page, and the table of completion."""
+    from importlib.util import find_spec  # here: few need it
+
     for verb, (file, _) in VERBS.items():
         if find_spec(f"bgjob.cli.{file}"):
             yield verb, *parser_of(verb)
