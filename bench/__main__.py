@@ -141,6 +141,7 @@ def _prepare() -> None:
     for name in list(os.environ):
         if name.startswith(("MCP_BG_", "BGJOB_", "PYTHON")):
             del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = os.devnull  # nor the config file of the person who measures
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     processes.become_subreaper()
     processes.allow_many_files()

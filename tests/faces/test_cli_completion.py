@@ -1,15 +1,20 @@
 """Completion in real shells: what a tab inserts is the command, the option, or exactly the job that is meant."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bgjob.api import Jobs
+from bgjob.cli.bash_words import cursor_at
 from bgjob.core.job import Killed
 from tests.faces.command_line import BGJOB, Cli, Ended
 from tests.support.requires import needs
+from tests.support.stores import job_with
 from tests.support.tmux import Terminal, terminal
 
 READY = "READY> "
@@ -47,6 +52,9 @@ NAMES = [
     "(sub)",
     "^caret",
 ]
+PRINTABLE = st.text(
+    st.characters(min_codepoint=32, exclude_categories=["C", "Z"], include_characters=" "), min_size=1
+)
 
 
 @pytest.fixture
@@ -142,3 +150,88 @@ class TestAShell:
             shell.wait_for(f"{READY}{whole}")
             shell.press("C-u")
             wait_for_prompt(shell)
+
+
+@given(st.lists(PRINTABLE, min_size=1, max_size=20))
+def test_bash_reads_what_is_inserted_as_the_name(names: list[str]) -> None:
+    completed = [
+        (name, f"{quote}{word}{quote}")
+        for name in names
+        for quote in ("", "'", '"')
+        if (word := cursor_at(f"bgjob logs {quote}", ":=").completed(name)) is not None
+    ]
+    script = f"printf '%s\\n' {' '.join(word for _, word in completed)}"
+    told = subprocess.run(["bash", "-c", script], capture_output=True, encoding="utf-8", check=True)
+    assert told.stderr == ""
+    assert told.stdout.split("\n")[:-1] == [name for name, _ in completed]
+
+
+class TestTheWords:
+    """As a shell is given them."""
+
+    def test_of_jobs_are_names_and_the_ids_of_those_without_newest_first(self, cli: Cli, home: Path) -> None:
+        unnamed = job_with(home, command="make all")
+        for name in ("web", "web", "api"):
+            job_with(home, name=name)
+        told = cli("completion", "--complete", "zsh", "bgjob", "logs", "").stdout.splitlines()
+        assert told[0] == "words"
+        assert [line.split("\t")[0] for line in told[1:]][:2] == ["api", "web"]
+        assert told[-1] == f"{unnamed[:8]}\tended: make all"
+
+    def test_of_jobs_are_ids_too_once_something_is_typed(self, cli: Cli, home: Path) -> None:
+        job_id = job_with(home, name="web")
+        told = cli("completion", "--complete", "bash", f"bgjob logs {job_id[:2]}", ":").stdout
+        assert told == f"words\n{job_id[:8]}\n"
+
+    @pytest.mark.parametrize(
+        "name", ["a\x1b[31mb", "a\nb", "a\tb", "a\u202eb", "\ud800", "-x", "~x", 5, ["a"]]
+    )
+    def test_of_a_job_with_a_name_that_no_line_can_have_are_its_id(
+        self, cli: Cli, home: Path, name: object
+    ) -> None:
+        job_id = job_with(home, name=name, command="echo \x1b[2J\n\ttrue")
+        told = cli("completion", "--complete", "zsh", "bgjob", "logs", "").stdout
+        assert told.startswith(f"words\n{job_id[:8]}\tended: echo ")
+        assert told.count("\n") == 2
+        assert "\x1b" not in told
+
+    def test_of_a_home_that_others_could_have_changed_are_none(self, cli: Cli, home: Path) -> None:
+        job_with(home, name="web")
+        home.chmod(0o777)
+        told = cli("completion", "--complete", "zsh", "bgjob", "logs", "")
+        home.chmod(0o700)
+        assert (told.stdout, told.stderr, told.returncode) == ("words\n", "", 0)
+
+    def test_look_makes_no_home(self, cli: Cli, home: Path) -> None:
+        assert cli("completion", "--complete", "zsh", "bgjob", "logs", "").stdout == "words\n"
+        assert not home.exists()
+
+    @pytest.mark.parametrize(
+        ("line", "kind", "words"),
+        [
+            ("bgjob run --restart ", "words", {"no", "on-failure", "always"}),
+            ("bgjob run --name x --", "words", {"--queue", "--restart"}),
+            ("bgjob run --cwd ", "directories", set()),
+            ("bgjob run --name make ", "command 4", set()),
+            ("bgjob run -- make --", "command 3", set()),
+            ("bgjob run make --", "command 2", set()),
+            ("bgjob notify add ", "words", {"desktop", "bell", "webhook"}),
+            ("bgjob notify add bell --t", "words", {"--tty"}),
+            ("bgjob help do", "words", {"doctor"}),
+            ("bgjob config keep_d", "words", {"keep_days"}),
+            ("bgjob nonsense ", "words", set()),
+            ("bgjob logs -- --", "words", set()),
+        ],
+    )
+    def test_are_those_that_the_command_accepts_there(
+        self, cli: Cli, line: str, kind: str, words: set[str]
+    ) -> None:
+        told = cli("completion", "--complete", "bash", line, " :=").stdout.splitlines()
+        assert told[0] == kind
+        assert words <= {*told[1:]}
+        assert bool(words) == bool(told[1:])
+
+    @pytest.mark.parametrize("arguments", [[], ["bash"], ["tcsh", "bgjob "], ["zsh"], ["zsh", "bgjob"]])
+    def test_of_a_wrong_call_are_no_error(self, cli: Cli, arguments: list[str]) -> None:
+        told = cli("completion", "--complete", *arguments)
+        assert (told.returncode, told.stderr) == (0, "")

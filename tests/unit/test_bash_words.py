@@ -1,7 +1,5 @@
 """Words as bash has them: what is completed reads as the word it stands for, whatever was typed of it."""
 
-import subprocess
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,17 +45,3 @@ def test_what_is_completed_reads_as_the_word(name: str) -> None:
             continue
         whole = cursor_at(f"bgjob logs {typed}{completed}{typed} ", BREAKS)
         assert whole.before == ["bgjob", "logs", name]
-
-
-@given(st.lists(NAMES, min_size=1, max_size=20))
-def test_bash_reads_it_so_too(names: list[str]) -> None:
-    completed = [
-        (name, f"{quote}{word}{quote}")
-        for name in names
-        for quote in ("", "'", '"')
-        if (word := cursor_at(f"bgjob logs {quote}", BREAKS).completed(name)) is not None
-    ]
-    script = f"printf '%s\\n' {' '.join(word for _, word in completed)}"
-    told = subprocess.run(["bash", "-c", script], capture_output=True, encoding="utf-8", check=True)
-    assert told.stderr == ""
-    assert told.stdout.split("\n")[:-1] == [name for name, _ in completed]

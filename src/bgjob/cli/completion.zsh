@@ -2,18 +2,21 @@
 # Completion of bgjob for zsh: eval "$(bgjob completion zsh)", after compinit
 # compadd quotes what it inserts; nothing that bgjob prints is evaluated.
 _bgjob() {
-    local kind line word about
-    local -a typed found shown
+    local kind line
+    local -i wide
+    local -a typed found about shown
     typed=("${(@Q)words[1,CURRENT-1]}" "${(Q)PREFIX}")
     while IFS= read -r line; do
         if [[ -z $kind ]]; then
             kind=$line
         else
-            word=${line%%$'\t'*} about=${line#*$'\t'}
-            found+=("$word")
-            shown+=("$word${about:+  -- $about}")
+            found+=("${line%%$'\t'*}") about+=("${line#*$'\t'}")
+            (( $#found[-1] > wide )) && wide=$#found[-1]
         fi
     done < <(command bgjob completion --complete zsh "$typed[@]" 2>/dev/null)
+    for (( line = 1; line <= $#found; line++ )); do
+        shown+=("${(mr:wide:)found[line]}${about[line]:+  -- $about[line]}")
+    done
     case $kind in
         files) [[ $PREFIX == --*=* ]] && compset -P '*='; _files ;;
         directories) [[ $PREFIX == --*=* ]] && compset -P '*='; _files -/ ;;
