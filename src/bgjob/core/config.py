@@ -113,14 +113,14 @@ def given(row: Setting, environ: Mapping[str, str], file: ConfigFile = NO_FILE) 
     return Given(row, row.default, "default", row.variable)
 
 
-def parsed(given: Given) -> object:
+def parsed(found: Given) -> object:
     """BadSetting: the value is not accepted."""
-    row, in_file = given.setting, given.setting.in_file if given.source == "file" else ""
+    row, in_file = found.setting, found.setting.in_file if found.source == "file" else ""
     try:
-        return row.parse(given.value)
+        return row.parse(found.value)
     except ValueError as problem:
         accepted = filter(None, (row.accepted, in_file, str(problem)))
-        raise BadSetting(given.name, given.value, "; ".join(accepted)) from None
+        raise BadSetting(found.name, found.value, "; ".join(accepted)) from None
 
 
 def setting_of(field: str) -> Setting:

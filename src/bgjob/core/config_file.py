@@ -7,11 +7,11 @@ hooks and shims find the home by the environment alone.
 
 from collections.abc import Iterator, Mapping
 
-from bgjob.core.config import PREFIX, SETTINGS, ConfigFile, closest, is_almost_allow_list
+from bgjob.core.config import PREFIX, SETTINGS, ConfigFile, Setting, closest, is_almost_allow_list
 from bgjob.core.errors import BadConfigFile
 
 HOME_KEYS = ("home", "bgjob_home")
-KEYS = {row.key: row for row in SETTINGS}
+KEYS = [row.key for row in SETTINGS]
 
 
 def config_file(path: str, table: Mapping[str, object]) -> ConfigFile:
@@ -25,14 +25,13 @@ def config_file(path: str, table: Mapping[str, object]) -> ConfigFile:
 
 def example() -> str:
     """A config file with every setting and its default, as comments."""
-    return "".join(_lines_about(row.key) for row in SETTINGS)
+    return "".join(_lines_about(row) for row in SETTINGS)
 
 
-def _lines_about(key: str) -> str:
-    row = KEYS[key]
+def _lines_about(row: Setting) -> str:
     accepted = f"{row.accepted}; {row.in_file}" if row.in_file else row.accepted
     default = row.default if row.default.isdecimal() else f'"{row.default}"'
-    return f"# {row.meaning}\n# ({accepted})\n#{key} = {default}\n\n"
+    return f"# {row.meaning}\n# ({accepted})\n#{row.key} = {default}\n\n"
 
 
 def _check_unknown(path: str, key: str, value: object) -> None:
