@@ -25,7 +25,9 @@ def _settings(environ: Mapping[str, str]) -> Check:
         file = read_config_file(environ)
         checked_settings(environ, file)
     except (BadConfigFile, BadSetting) as problem:
-        return Check("settings", "broken", str(problem), "Mend it: until then no command and no server starts.")
+        return Check(
+            "settings", "broken", str(problem), "Mend it: until then no command and no server starts."
+        )
     problems = (*file.problems, *unknown_settings(environ))
     if problems:
         return Check("settings", "degraded", "; ".join(problems))
