@@ -6,6 +6,7 @@ __main__                    arguments, order, exit status: the one way to start
 tools | limits | peers      bench/run: each tool | exit, output, memory | task-spooler, grep
 crowd | soak | floods       bench/load: many clients | ten minutes | much output
 checkouts                   start-up against another checkout, and without .pyc files against a commit
+command_line                what commands cost before they do anything
 load_client                 a client that uses jobs, for crowd and soak
 session | tasks             bench/agent: a model at a server | what a task costs it, the sums
 tasks_output                tasks that wait: servers, tests, builds, progress

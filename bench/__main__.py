@@ -14,6 +14,7 @@ from pathlib import Path
 from bench import (
     attach,
     checkouts,
+    command_line,
     crowd,
     environments,
     floods,
@@ -46,7 +47,7 @@ RUN: list[Measure] = [
 ]
 LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
-    *(checkouts.start, limits.idle, telling.hook, telling.task, attach.attach),
+    *(checkouts.start, limits.idle, telling.hook, telling.task, command_line.command_line, attach.attach),
 ]
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),
@@ -141,6 +142,7 @@ def _prepare() -> None:
     for name in list(os.environ):
         if name.startswith(("MCP_BG_", "BGJOB_", "PYTHON")):
             del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = os.devnull  # nor the config file of the person who measures
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     processes.become_subreaper()
     processes.allow_many_files()

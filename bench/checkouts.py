@@ -66,13 +66,13 @@ def _import_shim(side: Side) -> list[str]:
 def _command_rows(lab: Lab, title: str, command: Callable[[Side], list[str]]) -> list[Row]:
     def once(side: Side) -> tuple[float, float]:
         home = {"BGJOB_HOME": str(lab.root / f"cli-{side.name}")}
-        return _command_ms(command(side), {**os.environ, **side.environment, **home})
+        return command_ms(command(side), {**os.environ, **side.environment, **home})
 
     samples = take_turns(lab.sides, lab.rounds(40, 3), once)
     return [lab.row(f"{title}, {word}", column(index, samples)) for index, word in enumerate(["CPU", "wall"])]
 
 
-def _command_ms(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+def command_ms(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
     """Milliseconds: CPU with that of all it started, wall until the command has ended."""
     cpu_before_s, began = processes.cpu_of_ended_s(), time.perf_counter()
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

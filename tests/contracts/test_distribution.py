@@ -55,8 +55,14 @@ class TestTheWheel:
 
     def test_it_has_the_package_and_no_tests(self, wheel: zipfile.ZipFile) -> None:
         tops = {name.partition("/")[0] for name in wheel.namelist()}
-        assert tops == {"bgjob", f"bgjob-{__version__}.dist-info"}
+        assert tops == {"bgjob", f"bgjob-{__version__}.dist-info", f"bgjob-{__version__}.data"}
         assert not [name for name in wheel.namelist() if "test" in name]
+
+    def test_it_has_the_man_page_where_man_finds_it(self, wheel: zipfile.ZipFile) -> None:
+        data = f"bgjob-{__version__}.data/"
+        (installed,) = [name for name in wheel.namelist() if name.startswith(data)]
+        assert installed == f"{data}data/share/man/man1/bgjob.1"
+        assert wheel.read(installed) == (ROOT / "docs" / "bgjob.1").read_bytes()
 
     def test_it_has_every_file_of_the_package(self, wheel: zipfile.ZipFile) -> None:
         source = ROOT / "src"

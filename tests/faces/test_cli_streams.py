@@ -133,7 +133,7 @@ class TestHowFollowingEnds:
 
 
 TOOL_WORDS = re.compile(rf"\b(?:{'|'.join(TOOLS.tools)})\b|[a-z_]+=\S|\b[Pp]ass\b")
-SAMPLES = {str: "X", int: 3, OSError: OSError(28, "No space left on device")}
+SAMPLES = {str: "X", object: "X", int: 3, OSError: OSError(28, "No space left on device")}
 
 
 class TestErrors:

@@ -62,6 +62,14 @@ def test_what_telling_costs_is_measured() -> None:
     assert "—" not in table["bgjob hook, an end is told, wall"] + table["tasks/get of a wait"]
 
 
+def test_what_commands_cost_is_measured() -> None:
+    done = load("command_line", "--quick")
+    assert "failed" not in done.stdout, done.stdout
+    table = rows(done.stdout)
+    for title in ("bgjob run -- true", "bgjob ps", "a tab after bgjob logs", "bgjob --version"):
+        assert "—" not in table[f"{title}, CPU"]
+
+
 def test_goals_that_are_not_reached_are_named() -> None:
     missed = Row("cold start, CPU", "ms", [5.0], [10.0], "reference", ratio_at_most(0.12))
     reached = Row("tail", "ms", [1.0], [10.0], "reference", ratio_at_most(0.3))

@@ -177,3 +177,23 @@ def test_a_group_without_limits_is_made_below_our_own_in_version_2_first(tmp_pat
     )
     assert cgroup.place_without_limits({"": tops['with "quotes"']}) is None
     assert cgroup.place_without_limits({}) is None
+
+
+class TestWhatCouldBeEnforced:
+    def test_is_told_without_making_a_group(self, tmp_path: Path) -> None:
+        slices = Slices(tmp_path)
+        before = sorted(tmp_path.rglob("*"))
+        assert cgroup.enforceable({"": (str(slices.top), str(slices.scope))}) == [MEMORY, PROCESSES, CPU]
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_is_nothing_without_groups(self) -> None:
+        assert cgroup.enforceable({}) == []
+
+    def test_is_less_where_fewer_controllers_are_handed_out(self, tmp_path: Path) -> None:
+        slices = Slices(tmp_path)
+        (slices.slice / "cgroup.subtree_control").write_text("pids\n")
+        assert cgroup.enforceable({"": (str(slices.top), str(slices.scope))}) == [PROCESSES, CPU]
+
+    def test_of_version_1_is_where_we_may_write(self, tmp_path: Path) -> None:
+        tops = {"memory": (str(tmp_path), str(tmp_path)), "pids": (str(tmp_path), str(tmp_path / "gone"))}
+        assert cgroup.enforceable(tops) == [MEMORY]

@@ -219,6 +219,15 @@ def _listeners(member: int | Literal["self"]) -> Iterator[tuple[int, int, str]]:
     return (found for name, family in families for found in _read_listeners(member, name, family))
 
 
+def can_ask_for_listeners() -> bool:
+    """False: a kernel without sock_diag(7), or a sandbox."""
+    try:
+        next(_ask_for_listeners(socket.AF_INET), None)
+    except OSError:
+        return False
+    return True
+
+
 def _ask_for_listeners(family: socket.AddressFamily) -> Iterator[tuple[int, int, str]]:
     """By sock_diag(7): only what listens, where /proc/net/tcp walks the table of all connections: 10 ms."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG) as line:

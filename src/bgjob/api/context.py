@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Self
 
 from bgjob.api.news_gate import NewsGate
 from bgjob.core import options
-from bgjob.core.config import Settings, environment_for_jobs, settings_from, unknown_settings
+from bgjob.core.config import (
+    ConfigFile,
+    Settings,
+    environment_for_jobs,
+    given,
+    setting_of,
+    settings_from,
+    unknown_settings,
+)
 from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.core.frozen import Frozen
 from bgjob.home import queue_dir, watch_registry
 from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
+from bgjob.store.config_file import read_config_file
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
 
@@ -113,23 +122,30 @@ class Context(Frozen):
         return cls(store, settings, environment, spawner, umask, reconciler, *own)
 
 
-def open_context(environ: Mapping[str, str], *, many: bool) -> Context:
-    """Of the store that this environment names. `many`: so many starts that a zygote is worth it."""
-    settings = settings_from(environ)
-    for problem in unknown_settings(environ):
+def open_context(environ: Mapping[str, str], *, many: bool, file: ConfigFile | None = None) -> Context:
+    """Of the store that this environment names. `many`: so many starts that a zygote is worth it.
+
+    `file`: the config file, for a caller who has read it.
+    """
+    file = read_config_file(environ) if file is None else file
+    settings = checked_settings(environ, file)
+    for problem in (*file.problems, *unknown_settings(environ)):
         print(f"bgjob: WARNING: {problem}", file=sys.stderr)
-    if not os.path.isdir(settings.working_dir):
-        raise BadSetting("MCP_BG_WORKING_DIR", settings.working_dir, "a directory that exists")
-    _check_limits(settings.limits)
     return Context.of(Store(home_from(environ)), settings, environ, Spawner(zygote=many))
 
 
-def _check_limits(limits: Mapping[str, str]) -> None:
+def checked_settings(environ: Mapping[str, str], file: ConfigFile) -> Settings:
+    """BadSetting: a value is not accepted, or not on this machine."""
+    settings = settings_from(environ, file)
+    if not os.path.isdir(settings.working_dir):
+        source = given(setting_of("working_dir"), environ, file)
+        raise BadSetting(source.name, source.value, "a directory that exists")
     try:
-        options.checked(limits, options.LIMIT_OPTIONS)
+        options.checked(settings.limits, options.LIMIT_OPTIONS)
     except InvalidArgument as problem:
-        text = ",".join(f"{name}={value}" for name, value in limits.items())
-        raise BadSetting("MCP_BG_LIMITS", text, str(problem)) from None
+        source = given(setting_of("limits"), environ, file)
+        raise BadSetting(source.name, source.value, str(problem)) from None
+    return settings
 
 
 def _own_umask() -> int:

@@ -21,6 +21,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.api.start import start_job
 from bgjob.api.status import job_status, list_jobs, newest_jobs, totals
 from bgjob.api.wait import cursors_of, wait_for_conditions, wait_for_jobs
+from bgjob.core.config import ConfigFile
 from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
 
@@ -114,6 +115,6 @@ class Jobs:
         return Snapshot(self.context, job_id).log
 
 
-def open_jobs(environ: Mapping[str, str], *, many: bool = True) -> Jobs:
+def open_jobs(environ: Mapping[str, str], *, many: bool = True, file: ConfigFile | None = None) -> Jobs:
     """The jobs of the store that this environment names, see open_context."""
-    return Jobs(open_context(environ, many=many))
+    return Jobs(open_context(environ, many=many, file=file))

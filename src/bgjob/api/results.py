@@ -11,6 +11,8 @@ KillWord = Literal["killed", "already_terminated", "not_found", "signaled"]
 """The last one only where the caller asked for a signal alone."""
 ConditionWord = Literal["exit", "pattern", "stop_pattern", "port", "silence", "input"]
 InputWord = Literal["yes", "no", "unknown"]
+CheckWord = Literal["ok", "degraded", "missing", "broken"]
+"""degraded: works, but less well. missing: something that a person may want. broken: does not work."""
 
 
 class Picture(Frozen):
@@ -259,3 +261,13 @@ class Waited(Frozen):
     @property
     def met(self) -> bool:
         return self.came is not None and self.came.asked
+
+
+class Check(Frozen):
+    """Of this machine, by doctor."""
+
+    about: str
+    state: CheckWord
+    found: str
+    """What there is, or what does not work because it is not there."""
+    advice: str = ""

@@ -2,8 +2,8 @@
 
 import os
 
+from bgjob import __version__
 from bgjob.cli import streams
-from bgjob.cli.parser import parse
 from bgjob.cli.streams import CannotPrint
 from bgjob.core.errors import BgjobError
 
@@ -32,6 +32,23 @@ def exit_code(arguments: list[str]) -> int:
 
 
 def _act(arguments: list[str]) -> int:
+    if arguments == ["--version"]:
+        return _print(f"bgjob {__version__}")
+    if arguments[:2] == ["completion", "--complete"]:  # by a shell, at each tab
+        from bgjob.cli.complete import answer
+
+        return _print(answer(arguments[2:], os.environ))
+    return _run(arguments)
+
+
+def _print(text: str) -> int:
+    streams.say(text)
+    return 0
+
+
+def _run(arguments: list[str]) -> int:
+    from bgjob.cli.parser import parse  # here: what is above needs no parser
+
     try:
         module, options = parse(arguments)
     except SystemExit as told:  # the help or the version, or what is wrong with the arguments

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from bgjob.api.context import open_context
+from bgjob.api.context import checked_settings, open_context
 from bgjob.api.spec import absolute
 from bgjob.cli import streams
 from bgjob.cli.arguments import variable
-from bgjob.core.config import settings_from
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.scopes import SCOPES
+from bgjob.store.config_file import read_config_file
 
 if TYPE_CHECKING:
     from bgjob.web.tokens import Rules, Token, Tokens
@@ -69,7 +69,7 @@ def _rules(options: argparse.Namespace, environ: Mapping[str, str]) -> "Rules":
             " cannot set BGJOB_HOME: all tokens of a store are for its jobs.", argument="env"
         )
     rules = Rules(cwd, tuple(options.env))
-    settings_from(environment_under(rules, environ))
+    checked_settings(environment_under(rules, environ), read_config_file(environ))
     return rules
 
 

@@ -4,7 +4,9 @@ Touches no machine; every folder but the lean ones may import it.
 
     job           the nouns: a job, its spec, its states and ends
     errors        everything that can go wrong and is not a bug, as one tree
-    config        the settings (MCP_BG_*), as one table
+    config        the settings (MCP_BG_*), as one table, and which of its sources gives a setting
+    config_file   the keys of the config file
+    setting_values  parsers of settings
     options       the options of a job: limits, restarts, its place in the queue, who is told
     notify        the ways to tell a person of jobs, and the rules for it
     values        parsers of numbers, sizes and words, for settings and options

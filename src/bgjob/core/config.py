@@ -1,19 +1,21 @@
 """The settings: one table feeds the code, the docs and the tests.
 
-A value that is not accepted is an error that names the variable. An unknown MCP_BG_ name is reported and
-ignored: a newer version may know it, and an older server must still start. A name that is almost that of the
-allow-list is an error, because without an allow-list everything may run. An empty value counts as unset, as
-in the reference.
+A setting is given by an environment variable, else by the config file (core.config_file), else it has its
+default. A value that is not accepted is an error that names where it was given. An unknown MCP_BG_ name is
+reported and ignored: a newer version may know it, and an older server must still start. A name that is almost
+that of the allow-list is an error, because without an allow-list everything may run. An empty text counts as
+unset, as in the reference.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import translate
+from typing import Literal
 
-from bgjob.core.errors import BadSetting, InvalidArgument
-from bgjob.core.frozen import Frozen
-from bgjob.core.late_pattern import late_pattern
-from bgjob.core.patterns import WholePattern, compile_whole
+from bgjob.core import setting_values
+from bgjob.core.errors import BadSetting
+from bgjob.core.frozen import NOTHING, Frozen
+from bgjob.core.patterns import WholePattern
 from bgjob.core.values import (
     DAY_S,
     KIB,
@@ -58,17 +60,71 @@ class Setting(Frozen):
     variable: str
     field: str
     default: str
-    parse: Callable[[str], object]
-    """The text's value, or ValueError; its message, where it has one, says more than `accepted`."""
+    parse: Callable[[object], object]
+    """The value of a text, or of what the config file has; or ValueError, whose message says more than `accepted`."""
     accepted: str
     meaning: str
+    in_file: str = ""
+    """What the config file may have in place of the text."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the config file."""
+        return self.variable.removeprefix(PREFIX).lower()
 
 
-def settings_from(environ: Mapping[str, str]) -> Settings:
+class ConfigFile(Frozen):
+    """What the config file says."""
+
+    path: str = ""
+    values: Mapping[str, object] = NOTHING
+    """By key, as TOML has them; the keys are known."""
+    problems: tuple[str, ...] = ()
+    """A sentence about each key that has no effect."""
+
+
+NO_FILE = ConfigFile()
+Source = Literal["environment", "file", "default"]
+
+
+class Given(Frozen):
+    """A setting, and what was given for it."""
+
+    setting: Setting
+    value: object
+    source: Source
+    name: str
+    """Of what gave it, for messages: the variable, or the file and its key."""
+
+
+def settings_from(environ: Mapping[str, str], file: ConfigFile = NO_FILE) -> Settings:
     for variable in _unknown(environ):
         _check_no_allow_list(variable, environ[variable])
-    values = {row.field: _value(row, environ.get(row.variable) or row.default) for row in SETTINGS}
+    values = {row.field: parsed(given(row, environ, file)) for row in SETTINGS}
     return Settings(**values)  # type: ignore[arg-type]  # a test compares the table and the fields
+
+
+def given(row: Setting, environ: Mapping[str, str], file: ConfigFile = NO_FILE) -> Given:
+    """The environment wins over the file."""
+    if text := environ.get(row.variable):
+        return Given(row, text, "environment", row.variable)
+    if (value := file.values.get(row.key, "")) != "":
+        return Given(row, value, "file", f"{file.path}: {row.key}")
+    return Given(row, row.default, "default", row.variable)
+
+
+def parsed(found: Given) -> object:
+    """BadSetting: the value is not accepted."""
+    row, in_file = found.setting, found.setting.in_file if found.source == "file" else ""
+    try:
+        return row.parse(found.value)
+    except ValueError as problem:
+        accepted = filter(None, (row.accepted, in_file, str(problem)))
+        raise BadSetting(found.name, found.value, "; ".join(accepted)) from None
+
+
+def setting_of(field: str) -> Setting:
+    return next(row for row in SETTINGS if row.field == field)
 
 
 def unknown_settings(environ: Mapping[str, str]) -> list[str]:
@@ -107,30 +163,27 @@ def _as_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _value(row: Setting, text: str) -> object:
-    try:
-        return row.parse(text)
-    except ValueError as problem:
-        raise BadSetting(row.variable, text, "; ".join(filter(None, (row.accepted, str(problem))))) from None
-
-
 def _unknown(environ: Mapping[str, str]) -> list[str]:
     known = {row.variable for row in SETTINGS}
     return sorted(name for name in own_variables(environ) - known if environ[name])
 
 
 def _check_no_allow_list(variable: str, value: str) -> None:
-    if _closest(variable.upper(), [ALLOW_LIST], alike=0.85):
+    if is_almost_allow_list(variable):
         raise BadSetting(_printable(variable), value, f"a known name ({_advice(variable)})")
+
+
+def is_almost_allow_list(name: str) -> bool:
+    return closest(name.upper(), [ALLOW_LIST], alike=0.85) is not None
 
 
 def _advice(variable: str) -> str:
     known = [row.variable for row in SETTINGS]
-    close = _closest(variable.upper(), known)
+    close = closest(variable.upper(), known)
     return f"did you mean {close}?" if close else f"known are {', '.join(known)}"
 
 
-def _closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
+def closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
     from difflib import get_close_matches  # here: only a typo needs it
 
     names = [name.removeprefix(PREFIX) for name in known]
@@ -140,73 +193,6 @@ def _closest(variable: str, known: list[str], alike: float = 0.6) -> str | None:
 
 def _printable(name: str) -> str:
     return name if name.isprintable() else repr(name)
-
-
-def _pairs(text: str) -> Mapping[str, str]:
-    """name=value, with commas between them."""
-    pairs = [piece.partition("=") for piece in text.split(",")] if text else []
-    if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
-        raise ValueError("write name=value, with commas between")
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _command(text: str) -> str | None:
-    if text and (not text.strip() or "\0" in text):
-        raise ValueError
-    return text or None
-
-
-def _globs(text: str) -> tuple[str, ...]:
-    globs = tuple(filter(None, (piece.strip() for piece in text.split(","))))
-    if not globs or any(set("= \t\n\0") & set(glob) for glob in globs):
-        raise ValueError
-    return () if globs == ("none",) else globs
-
-
-def _groups(text: str) -> Mapping[str, int]:
-    return {name: whole(1, 1000)(value) for name, value in _pairs(text).items()}
-
-
-def _path(text: str) -> str:
-    if not text.strip() or "\0" in text:
-        raise ValueError
-    return text
-
-
-def _patterns(text: str) -> tuple[WholePattern, ...]:
-    pieces = [piece for piece in text.split(",") if piece.strip()]
-    if not pieces:
-        raise ValueError("this value holds no pattern; leave it empty to allow every command")
-    return tuple(_pattern(piece.lstrip()) for piece in pieces)
-
-
-def _pattern(piece: str) -> WholePattern:
-    try:
-        _check_braces(piece)
-        return compile_whole(_with_word_end(piece))
-    except InvalidArgument as problem:
-        raise ValueError(
-            rf"{problem} Every comma separates two patterns: for a comma inside one write \x2c, and for a{{1,2}} "
-            "write aa?"
-        ) from None
-
-
-_ESCAPE_OR_CLASS = late_pattern(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
-
-
-def _check_braces(piece: str) -> None:
-    """A split `a{1,2}` leaves `a{1`, which RE2 takes for plain text: the author did not mean that."""
-    outside = _ESCAPE_OR_CLASS.sub("", piece)
-    if outside.count("{") != outside.count("}"):
-        raise InvalidArgument(
-            rf"pattern {piece!r} is not valid: unbalanced brace (a literal one is written \{{ or \}})."
-        )
-
-
-def _with_word_end(piece: str) -> str:
-    """The reference strips patterns, so `^git ` matches `git` but also `github`: we keep the first only."""
-    bare = piece.rstrip()
-    return piece if bare == piece or bare.endswith("\\") else rf"{bare}(?:\s|$)"
 
 
 _SIZE_UNITS = "plain or with a unit (B, K, KB, KiB, M, MB, MiB, G, GB, GiB; 1 KB = 1024 bytes)"
@@ -248,7 +234,7 @@ SETTINGS = (
         "MCP_BG_WORKING_DIR",
         "working_dir",
         ".",
-        _path,
+        setting_values.path,
         "the path of a directory",
         "where jobs run",
     ),
@@ -256,10 +242,11 @@ SETTINGS = (
         ALLOW_LIST,
         "allowed_commands",
         "",
-        lambda text: _patterns(text) if text else (),
+        setting_values.patterns,
         "regular expressions (RE2) with commas between them, upper and lower case alike; a space at the end of one "
         "ends the word: `^git ` matches git and git log, not github",
         "which commands may run: every command of the text must match one; empty allows all",
+        "or a list of them, in which a comma separates nothing",
     ),
     Setting(
         "MCP_BG_MAX_RESPONSE",
@@ -305,18 +292,20 @@ SETTINGS = (
         "MCP_BG_LIMITS",
         "limits",
         "",
-        _pairs,
+        setting_values.pairs,
         "name=value with commas between, e.g. `memory=4GB,processes=500`; the names are those of the limits of "
         "execute_command",
         "default limits of jobs that set none",
+        'or a table, e.g. {memory = "4GB", processes = 500}',
     ),
     Setting(
         "MCP_BG_GROUPS",
         "groups",
         "",
-        _groups,
+        setting_values.groups,
         "name=slots with commas between, e.g. `gpu=1,build=2`; slots from 1 to 1000",
         "groups of jobs, and how many of each may run at once",
+        "or a table, e.g. {gpu = 1, build = 2}",
     ),
     Setting(
         "MCP_BG_MAX_STORE_SIZE",
@@ -334,12 +323,13 @@ SETTINGS = (
         switch,
         "`on` or `off`",
         "whether answers have a line about other jobs that ended since the client last looked",
+        "or true or false",
     ),
     Setting(
         "MCP_BG_ON_EVENT",
         "on_event",
         "",
-        _command,
+        setting_values.command,
         'a shell command, e.g. `notify-send "$BGJOB_JOB_NAME $BGJOB_EVENT"`',
         "run for each event of the jobs that this server starts, the event as JSON on its stdin",
     ),
@@ -347,8 +337,9 @@ SETTINGS = (
         "MCP_BG_HIDDEN_VARIABLES",
         "hidden_variables",
         "CLAUDE_CODE_SESSION_ID,CLAUDE_CODE_MESSAGING_*,CLAUDE_CODE_SESSION_ACCESS_TOKEN",
-        _globs,
+        setting_values.globs,
         "names of environment variables with commas between them, `*` and `?` in them stand for others; or none",
         "what the client gives its servers and jobs do not inherit: its session and its keys; `env` can still set them",
+        "or a list of them",
     ),
 )

@@ -17,7 +17,8 @@
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
     ├── CannotServe         the HTTP server cannot listen where it was told to
-    └── BadSetting          an environment variable has a value we do not accept
+    ├── BadConfigFile       the config file cannot be used
+    └── BadSetting          an environment variable or the config file has a value we do not accept
 
 A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
 attribute, `advice`: a face whose users know other words gives its own.
@@ -150,9 +151,16 @@ class CannotServe(BgjobError):
     pass
 
 
+class BadConfigFile(BgjobError):
+    pass
+
+
 class BadSetting(BgjobError):
-    def __init__(self, variable: str, value: str, accepted: str) -> None:
-        super().__init__(f"{variable}={_short(value)!r} is not valid. Accepted: {accepted}.")
+    """`name` is the variable, or the config file and its key."""
+
+    def __init__(self, name: str, value: object, accepted: str) -> None:
+        shown = repr(_short(value)) if isinstance(value, str) else _short(repr(value))
+        super().__init__(f"{name}={shown} is not valid. Accepted: {accepted}.")
 
 
 def _short(text: str, limit: int = 100) -> str:

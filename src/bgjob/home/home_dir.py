@@ -70,7 +70,7 @@ def make(path: str) -> list[str]:
         missing.append(path)
         path = os.path.dirname(path)
     if missing:
-        _check_above(missing[-1])
+        check_above(missing[-1])
     for directory in reversed(missing):
         _make_private(directory)
     return missing
@@ -88,7 +88,7 @@ def make_inside(home: str, names: Iterable[str]) -> None:
 
 def open_safe(path: str) -> int:
     """A descriptor of this home, if the home and all directories above it are safe."""
-    _check_above(path)
+    check_above(path)
     try:
         fd = os.open(path, OPEN_HOME)
     except NotADirectoryError:
@@ -137,7 +137,7 @@ def _make_private(path: str) -> None:
         pass  # made by another process meanwhile; the caller checks it
 
 
-def _check_above(path: str) -> None:
+def check_above(path: str) -> None:
     """From the root down: a directory that was found safe cannot be replaced while we check those in it."""
     for directory in reversed(list(_above(path))):
         info = os.lstat(directory)
@@ -161,8 +161,12 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _who_else_writes(info: os.stat_result) -> str:
-    if info.st_mode & stat.S_ISVTX:
-        return ""  # sticky: others can add entries, but not replace ours
+    """Into a directory, so that entries of ours could be replaced: in a sticky one others can only add."""
+    return "" if info.st_mode & stat.S_ISVTX else other_writers(info)
+
+
+def other_writers(info: os.stat_result) -> str:
+    """Who else its mode lets write: everybody, a group, or the empty text for nobody."""
     if info.st_mode & OTHERS_WRITE:
         return "everybody"
     return f"group {info.st_gid}" if info.st_mode & GROUP_WRITES and not _is_private_group(info) else ""

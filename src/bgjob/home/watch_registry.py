@@ -13,6 +13,7 @@ import json
 import os
 
 from bgjob.home.home_dir import make_inside
+from bgjob.home.jobdir import is_locked
 from bgjob.home.layout import ID_CHARACTERS, is_directory
 from bgjob.home.locks import open_locked
 from bgjob.system.own_argv import WATCHER
@@ -84,6 +85,11 @@ def has_watcher(home: str) -> bool:
         return True
     os.close(fd)
     return False
+
+
+def needs_watcher(home: str) -> bool:
+    """Jobs need a watcher, and there is none. Makes no lock file."""
+    return bool(registered(home)) and not is_locked(f"{home}/{LOCK}")
 
 
 def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:

@@ -10,6 +10,7 @@ The verbs (api) and the watcher import it.
     quota          the size limit of a store
     event_reader   reads the log of events
     notify_rules   who is told of jobs, and how far that has come
+    config_file    reads the config file of the user
     row_file       a record of named rows that several processes change
     reconcile      adds the ends that no shim could record
 """

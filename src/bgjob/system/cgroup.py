@@ -100,6 +100,18 @@ def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = No
     return groups
 
 
+def enforceable(tops: Tops | None = None) -> list[str]:
+    """The limits for which the kernel lets us make a group. Makes none."""
+    tops = find_tops() if tops is None else tops
+    return [kind for kind, controller in CONTROLLERS.items() if _is_enforceable(kind, controller, tops)]
+
+
+def _is_enforceable(kind: str, controller: str, tops: Tops) -> bool:
+    if controller in tops:
+        return os.access(tops[controller][1], os.W_OK)
+    return "" in tops and _place(*tops[""], set() if kind == CPU else {controller}) is not None
+
+
 def _in_version_2(job_id: str, limits: Mapping[str, float], top: tuple[str, str]) -> dict[str, Group]:
     """One group for all limits; failing that, for those that some place above can enforce."""
     for kinds in (list(limits), [MEMORY, CPU], [PROCESSES, CPU]):

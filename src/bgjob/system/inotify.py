@@ -21,6 +21,11 @@ class Inotify:
         has_inotify = sys.platform == "linux" and hasattr(self._libc, "inotify_init1")
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if has_inotify else -1
 
+    @property
+    def is_available(self) -> bool:
+        """False: we look often instead."""
+        return bool(self._fd >= 0)
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
