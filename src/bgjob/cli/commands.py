@@ -34,7 +34,7 @@ def exit_code(arguments: list[str]) -> int:
 def _act(arguments: list[str]) -> int:
     try:
         module, options = parse(arguments)
+        done: int = module.run(options, os.environ)
     except SystemExit as told:  # the help or the version, or what is wrong with the arguments
         return int(told.code or 0)
-    done: int = module.run(options, os.environ)
     return done

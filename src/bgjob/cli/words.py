@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from bgjob.core.errors import (
     AlreadyRunning,
     BgjobError,
+    InUse,
     InvalidArgument,
     JobLimitReached,
     JobNotFound,
@@ -21,6 +22,7 @@ ADVICE: Mapping[type[BgjobError], str] = {
     StoreFull: f"Wait for a job to end; {RUNNING}.",
     JobNotFound: "bgjob ps shows the ids that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
+    InUse: "bgjob kill ends it; bgjob rm -f ends and removes it.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
