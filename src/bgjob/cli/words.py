@@ -36,6 +36,7 @@ OPTIONS: Mapping[str, str] = {
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
+    "input": "The text",
     "max_restarts": "--max-restarts",
     "name": "--name",
     "notify": "--notify",
@@ -46,7 +47,8 @@ OPTIONS: Mapping[str, str] = {
     "watch": "--watch",
 }
 OPTION_ADVICE: Mapping[str, str] = {
-    "since": "Give one exactly as bgjob events printed it, or none for the newest events."
+    "input": "Its stdin can be given bytes of any kind by bgjob send ID - if it runs on no terminal.",
+    "since": "Give one exactly as bgjob events printed it, or none for the newest events.",
 }
 
 
