@@ -27,7 +27,8 @@ EPILOG = """\
   bgjob send editor :wq --key enter  text, then keys: enter, tab, esc, up, pagedown, f1, ctrl-c, alt-x …
   bgjob send sort - --eof < names    bytes as they are, then the end of input
 
-Text that begins with - is written behind --. Exit code 1: it could not be typed, or not all of it.
+Several words of TEXT are joined by blanks; - alone stands for what stdin has. Text that begins with - is written
+behind --. Exit code 1: it could not be typed, or not all of it.
 """
 
 
@@ -55,12 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--wait", type=seconds, default=5.0, metavar="S", help="how long it may take to answer (default: 5)"
     )
     parser.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
-    parser.add_argument("text", nargs="*", metavar="TEXT", help="words are joined by blanks; - alone: stdin")
     parser.set_defaults(usage_error=parser.error)
 
 
-def split(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], None]:
-    """Options first, then ID and text: argparse itself finds no text behind an option that follows the ID."""
+def split(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The options with the ID, and the text: argparse itself finds no text behind an option that follows the ID."""
     own, words, left = list[str](), list[str](), iter(arguments)
     for word in left:
         if word == "--":
@@ -72,7 +72,7 @@ def split(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[s
             action = parser._option_string_actions.get(word)
             if action is not None and action.nargs is None:
                 own += [value for value in [next(left, None)] if value is not None]
-    return [*own, "--", *words], None
+    return [*own, "--", *words[:1]], words[1:]
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -88,18 +88,18 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if not (options.text or options.key or options.eof):
+    if not (options.command or options.key or options.eof):
         options.usage_error("what is to be typed? Give a text, --key NAME, --eof, or - for what stdin has")
-    if options.text == STDIN and options.key:
+    if options.command == STDIN and options.key:
         options.usage_error("--key does not go with -: send the keys after it, by another bgjob send")
 
 
 def _type(context: Context, job: Job, options: argparse.Namespace) -> Interaction:
     shown = Shown(view=None)
-    if options.text == STDIN:
+    if options.command == STDIN:
         return feed_job(context, job.id, _stdin(), close_stdin=options.eof, wait_s=options.wait, shown=shown)
     typed = Typed(
-        text=" ".join(options.text) if options.text else None,
+        text=" ".join(options.command) if options.command else None,
         keys=options.key,
         add_newline=False if options.no_enter else None,
         close_stdin=options.eof,
