@@ -13,6 +13,7 @@ from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.processes import is_alive
 from bgjob.api.queue import place_of
+from bgjob.api.results import Place
 from bgjob.api.spec import new_id, queued_in_turn, working_directory
 from bgjob.api.start import Prepared, check_policy, start_prepared, started
 from bgjob.core import policy
@@ -28,12 +29,14 @@ class Rerun(Frozen):
     """The new one."""
     has_environment: bool
     """That of the old one; False: it is the caller's."""
+    place: Place | None
+    """None: it is not queued."""
 
 
 def rerun_job(context: Context, job_id: str, *, by: Mapping[str, str]) -> Rerun:
     """Starts it beside the old one, if that still runs. `by`: who asks, see Spec."""
     again, has_environment = _again(context, context.store.load(job_id), by)
-    return Rerun(started(context, start_prepared(context, again)), has_environment)
+    return _told(context, start_prepared(context, again), has_environment)
 
 
 def restart_job(context: Context, job_id: str, *, by: Mapping[str, str], grace_s: float = 5.0) -> Rerun:
@@ -48,7 +51,12 @@ def restart_job(context: Context, job_id: str, *, by: Mapping[str, str], grace_s
         again, has_environment = _again(context, job, by)
         if is_alive(context, job):
             kill_job(context, job_id, grace_s=grace_s, session=by.get("session"))
-        return Rerun(started(context, _start_or_enqueue(context, again)), has_environment)
+        return _told(context, _start_or_enqueue(context, again), has_environment)
+
+
+def _told(context: Context, job: Job, has_environment: bool) -> Rerun:
+    job = started(context, job)
+    return Rerun(job, has_environment, place_of(context, job))
 
 
 def _one_at_a_time(context: Context, spec: Spec) -> contextlib.AbstractContextManager[None]:

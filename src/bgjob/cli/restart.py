@@ -10,7 +10,8 @@ from bgjob.cli.chosen import add_jobs, jobs_meant
 from bgjob.cli.ourselves import ourselves
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import BgjobError
-from bgjob.core.job import Queued, Running
+from bgjob.core.job import Running
+from bgjob.output.tty_text import one_line
 
 EPILOG = """\
 The new job has the command, directory, limits and options of the old one; its id is printed. It has the
@@ -47,5 +48,5 @@ def _tell(done: Rerun) -> None:
     streams.tell(done.job.id, done=f"job {done.job.id} was started")
     if not done.has_environment:
         streams.note("(its environment is not kept: started with yours)")
-    if isinstance(done.job.state, Queued):
-        streams.note("(it waits in the queue: no slot is free)")
+    if done.place:
+        streams.note(f"({one_line(done.place.reason)})")
