@@ -4,15 +4,15 @@ from bgjob.api.activity import Listening, listening_ports
 from bgjob.api.context import Context
 from bgjob.api.processes import processes_of
 from bgjob.core.errors import BgjobError
-from bgjob.core.job import Job, Queued, called
+from bgjob.core.job import Queued
 
 # At these a process listens for this machine, or for every network that it is in.
 HERE = ("0.0.0.0", "::", "127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
 class NoAddress(BgjobError):
-    def __init__(self, job: Job, why: str) -> None:
-        super().__init__(f"Job {job.id} ({called(job.spec)}) cannot be opened: {why}.")
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(f"Job {job_id} cannot be opened: {why}.")
 
 
 def address_of(context: Context, job_id: str, port: int | None = None) -> str:
@@ -20,13 +20,15 @@ def address_of(context: Context, job_id: str, port: int | None = None) -> str:
     job = context.store.load(job_id)
     pids = processes_of(context, job)
     if not pids:
-        raise NoAddress(job, "it waits in the queue" if isinstance(job.state, Queued) else "it has ended")
+        raise NoAddress(job_id, "it waits in the queue" if isinstance(job.state, Queued) else "it has ended")
     listening = listening_ports(pids)
     if listening is None:
-        raise NoAddress(job, "on which ports it listens cannot be seen here; give the port to your browser")
+        raise NoAddress(
+            job_id, "on which ports it listens cannot be seen here; give the port to your browser"
+        )
     chosen = next((each for each in listening if port in (None, each.port)), None)
     if chosen is None:
-        raise NoAddress(job, _why_not(listening, port))
+        raise NoAddress(job_id, _why_not(listening, port))
     return f"http://{_host(chosen.address)}:{chosen.port}"
 
 
