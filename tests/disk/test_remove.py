@@ -2,17 +2,22 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs
+from bgjob.api import Jobs, remove
 from bgjob.api.remove import Removed, clean, removable, remove_job
 from bgjob.core.errors import BgjobError, CannotRemove, InUse, JobNotFound
-from bgjob.core.job import Ended
-from tests.support.stores import ended_job, listed, running_job
+from bgjob.core.job import Ended, Lost
+from bgjob.system import processes
+from tests.support.gate import Gate
+from tests.support.requires import linux_only
+from tests.support.shims import kill_both
+from tests.support.stores import ended_job, listed, running_job, write_outcome
 
 
 def together(*acts: Callable[[], None]) -> None:
@@ -26,7 +31,7 @@ def test_a_reader_sees_a_whole_job_or_none(jobs: Jobs) -> None:
     ids = [ended_job(jobs.store) for _ in range(60)]
     over = threading.Event()
 
-    def remove() -> None:
+    def remove_all() -> None:
         try:
             for job_id in ids:
                 remove_job(jobs.context, job_id)
@@ -43,7 +48,7 @@ def test_a_reader_sees_a_whole_job_or_none(jobs: Jobs) -> None:
                 except JobNotFound:
                     continue
 
-    together(remove, read, read)
+    together(remove_all, read, read)
     assert listed(jobs.store) == []
 
 
@@ -51,14 +56,14 @@ def test_of_two_who_remove_a_job_one_does(jobs: Jobs) -> None:
     ids = [ended_job(jobs.store) for _ in range(40)]
     removed = list[str]()
 
-    def remove() -> None:
+    def remove_all() -> None:
         for job_id in ids:
             try:
                 removed.append(remove_job(jobs.context, job_id).job.id)
             except JobNotFound:
                 continue
 
-    together(remove, remove)
+    together(remove_all, remove_all)
     assert set(removed) == set(ids)
     assert listed(jobs.store) == []
 
@@ -70,6 +75,43 @@ def test_a_job_whose_shim_lives_stays(jobs: Jobs) -> None:
         remove_job(jobs.context, job_id)
     assert [found.job.id for _, found in removable(jobs.context, every=True)] == []
     os.close(new.lock)
+
+
+class LeavingShim:
+    """A clock by which a shim leaves while we wait for it."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self, lock: int) -> None:
+        self._lock, self.is_gone = lock, False
+
+    def sleep(self, _seconds: float) -> None:
+        if not self.is_gone:
+            os.close(self._lock)
+        self.is_gone = True
+
+
+def test_a_shim_is_given_a_moment_to_leave(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = running_job(jobs.store)
+    write_outcome(Path(new.directory))
+    shim = LeavingShim(new.lock)
+    monkeypatch.setattr(remove, "time", shim)
+    remove_job(jobs.context, Path(new.directory).name)
+    assert shim.is_gone
+    assert listed(jobs.store) == []
+
+
+@linux_only
+def test_a_lost_job_stays_while_processes_of_it_live(jobs: Jobs, gate: Gate) -> None:
+    job_id = jobs.execute(f"{gate.reach}; exec sleep 1000").id
+    gate.wait_until_reached()
+    kill_both(jobs, job_id)
+    assert isinstance(jobs.status(job_id).job.state, Lost)
+    with pytest.raises(InUse, match="it has left processes running, 1"):
+        remove_job(jobs.context, job_id)
+    assert list(removable(jobs.context, every=True)) == []
+    remove_job(jobs.context, job_id, kill=True)
+    assert (listed(jobs.store), processes.marked(job_id)) == ([], [])
 
 
 def test_a_job_that_is_waited_for_by_now_stays(jobs: Jobs) -> None:

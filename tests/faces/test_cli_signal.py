@@ -12,6 +12,7 @@ from tests.faces.command_line import Cli, Ended, assert_one_line_of_error
 from tests.support.gate import Gate
 from tests.support.process_table import is_stopped, parent_of
 from tests.support.requires import linux_only
+from tests.support.shims import kill_both
 from tests.support.waiting import wait_until
 
 
@@ -139,3 +140,10 @@ class TestPause:
         wait_until(lambda: jobs.status(job_id).left_running == 1)
         assert cli("pause", job_id).stdout == "paused (1 process)\n"
         assert paused(jobs, job_id)
+
+    def test_a_job_without_a_shim_can_only_be_killed(self, cli: Cli, jobs: Jobs, gate: Gate) -> None:
+        job_id = at_the_gate(jobs, gate)
+        kill_both(jobs, job_id)
+        assert_one_line_of_error(
+            cli("pause", job_id), "its shim is gone; only a kill ends what is left of it"
+        )
