@@ -84,7 +84,7 @@ def _again(context: Context, job: Job, by: Mapping[str, str]) -> tuple[Prepared,
     check_policy(context.settings, spec.command, spec.cwd, {})
     is_restricted = bool(context.settings.allowed_commands)
     kept = None if is_restricted else environment_of(job)
-    environment = environment_for_jobs(kept, context.settings) if kept else dict(context.environment)
+    environment = dict(context.environment) if kept is None else environment_for_jobs(kept, context.settings)
     if is_restricted:
         environment |= policy.NO_SHELL_ESCAPES
     place = place_of(context, job)

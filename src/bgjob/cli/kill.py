@@ -8,7 +8,7 @@ from bgjob.api.filter import job_filter
 from bgjob.api.kill_many import Killing, kill_jobs, living_jobs
 from bgjob.api.signal import signal_number
 from bgjob.cli import streams
-from bgjob.cli.chosen import jobs_meant
+from bgjob.cli.chosen import add_steered_jobs, jobs_meant
 from bgjob.cli.confirm import is_confirmed
 from bgjob.cli.done import Report, processes_word
 from bgjob.core.errors import BgjobError, JobNotFound
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before --all or --filter kills")
     parser.add_argument("--json", action="store_true", help="one JSON object for each job")
-    parser.add_argument("ids", nargs="*", metavar="ID", help="at least three characters of an id, or a name")
+    add_steered_jobs(parser, "*")
     parser.set_defaults(usage_error=parser.error)
 
 

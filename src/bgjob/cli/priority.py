@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from bgjob.api.context import open_context
 from bgjob.api.queue import prioritize
-from bgjob.cli.chosen import jobs_meant
+from bgjob.cli.chosen import add_steered_jobs, jobs_meant
 from bgjob.core.job import Queued
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", nargs="+", metavar="ID", help="at least three characters of an id, or a name")
+    add_steered_jobs(parser)
     parser.add_argument("priority", type=int, metavar="N", help="higher starts first; 0 is the default")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from bgjob.api.context import open_context
 from bgjob.api.remove import remove_job
 from bgjob.cli.amounts import size
-from bgjob.cli.chosen import jobs_meant
+from bgjob.cli.chosen import add_steered_jobs, jobs_meant
 from bgjob.cli.done import Report
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Running
@@ -15,7 +15,7 @@ from bgjob.core.job import Running
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--force", action="store_true", help="kill those that run, then remove them")
     parser.add_argument("--json", action="store_true", help="one JSON object for each job")
-    parser.add_argument("ids", nargs="+", metavar="ID", help="at least three characters of an id, or a name")
+    add_steered_jobs(parser)
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

@@ -13,6 +13,7 @@ from bgjob.api.output import Shown, follow_output
 from bgjob.api.results import Interaction
 from bgjob.cli import streams
 from bgjob.cli.arguments import seconds
+from bgjob.cli.chosen import STEERED_HELP
 from bgjob.cli.outcome import last_words
 from bgjob.cli.streams import JobStream
 from bgjob.core.errors import BgjobError
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=seconds, default=5.0, metavar="S", help="how long it may take to answer (default: 5)"
     )
-    parser.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
+    parser.add_argument("id", metavar="ID", help=STEERED_HELP)
     parser.set_defaults(usage_error=parser.error)
 
 

@@ -8,12 +8,15 @@ from bgjob.api.pause import Pause, pause_job, resume_job, what_goes_on
 from bgjob.api.results import Kill
 from bgjob.api.signal import signal_job, signal_number
 from bgjob.cli import streams
-from bgjob.cli.chosen import jobs_meant
+from bgjob.cli.chosen import add_steered_jobs, jobs_meant
 from bgjob.cli.done import Report, processes_word
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, Running
 from bgjob.system.processes import signal_name
 
+EPILOG = """\
+While a job is paused, its timeout and its limit of silence go on, and it keeps its slot. It can be killed as ever.
+"""
 Act = Callable[[Context, str], Kill | Pause]
 
 
@@ -26,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     if parser.prog.endswith(" signal"):
         parser.add_argument("signal", metavar="SIGNAL", help="such as HUP, USR1, INT, or a number")
     parser.add_argument("--json", action="store_true", help="one JSON object for each job")
-    parser.add_argument("ids", nargs="+", metavar="ID", help="at least three characters of an id, or a name")
+    add_steered_jobs(parser)
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

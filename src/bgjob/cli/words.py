@@ -47,7 +47,7 @@ OPTIONS: Mapping[str, str] = {
     "watch": "--watch",
 }
 OPTION_ADVICE: Mapping[str, str] = {
-    "input": "Its stdin can be given bytes of any kind by bgjob send ID - if it runs on no terminal.",
+    "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
     "since": "Give one exactly as bgjob events printed it, or none for the newest events.",
 }
 
