@@ -189,6 +189,10 @@ class TestWhatIsShown:
         assert said.stdout.splitlines()[1].startswith("  menu")
         assert "chosen" in said.stdout
 
+    def test_of_a_terminal_the_text_is_shown_without_what_draws(self, cli: Cli, jobs: Jobs) -> None:
+        job_id = reading(jobs, r"read -r x; printf '\033[31mred\033[0m\033[K\n'; read -r y", pty=True)
+        assert cli("send", *PATIENT, job_id, "go").stdout == "go\nred\n"
+
     def test_no_escape_of_the_job_reaches_the_terminal(self, cli: Cli, jobs: Jobs, tmp_path: Path) -> None:
         lines = b"".join(b"<%s>\n" % escape for escape in ESCAPES.values())
         (tmp_path / "data").write_bytes(lines)

@@ -35,29 +35,28 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     old = list(removable(context, older_than_s=options.older_than, every=options.all))
     found = [each for _, each in old]
     if options.dry_run:
-        if not options.json:
-            _show(found)
-        _tell(found, options, "would be removed", "to be freed")
-        return 0
-    if (
-        options.all
-        and not options.yes
-        and not is_confirmed("remove", [each.job for each in found], "clean --all")
-    ):
+        return _show(found, options)
+    if not _is_wanted(found, options):
         streams.note("(nothing was removed)")
         return 1
     done = list(clean(context, old))
-    for each in done:
-        if isinstance(each, CannotRemove):
-            streams.complain(in_our_words(each))
+    for problem in (each for each in done if isinstance(each, CannotRemove)):
+        streams.complain(in_our_words(problem))
     removed = [each for each in done if isinstance(each, Removed)]
     _tell(removed, options, "removed", "freed")
     return 0 if len(removed) == len(done) else 1
 
 
-def _show(found: Sequence[Removed]) -> None:
-    for each in found:
+def _is_wanted(found: Sequence[Removed], options: argparse.Namespace) -> bool:
+    is_asked = options.all and not options.yes
+    return not is_asked or is_confirmed("remove", [each.job for each in found], "clean --all")
+
+
+def _show(found: Sequence[Removed], options: argparse.Namespace) -> int:
+    for each in found if not options.json else ():
         streams.say(f"{row_of(each.job)}  ({size(each.freed_bytes)}B)")
+    _tell(found, options, "would be removed", "to be freed")
+    return 0
 
 
 def _tell(jobs: Sequence[Removed], options: argparse.Namespace, verb: str, freed: str) -> None:

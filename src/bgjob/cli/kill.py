@@ -1,7 +1,7 @@
 """bgjob kill: stop jobs and everything they started."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bgjob.api.context import Context, open_context
 from bgjob.api.filter import job_filter
@@ -39,16 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    by_rule = options.all or options.filter
-    if bool(options.ids) == bool(by_rule):
+    if bool(options.ids) == _is_by_rule(options):
         options.usage_error("what is to be killed? Give ids or names; or --all, --filter WORD or both")
     context = open_context(environ, many=False)
     signal_number(options.signal)  # an error is told before anything is asked
-    jobs = _fitting(context, options) if by_rule else jobs_meant(context, options.ids, steered=Running)
+    jobs = _meant(context, options)
     if not jobs:
         streams.note("(no such job runs or waits)")
         return 0
-    if by_rule and not options.yes and not is_confirmed("kill", jobs, _rule(options)):
+    if not _is_wanted(jobs, options):
         streams.note("(nothing was killed)")
         return 1
     report = Report(len(options.ids) or 2, as_json=options.json)
@@ -57,12 +56,19 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return report.exit_code()
 
 
-def _rule(options: argparse.Namespace) -> str:
-    return "kill --all" if options.all else "kill --filter"
+def _is_by_rule(options: argparse.Namespace) -> bool:
+    return bool(options.all or options.filter)
 
 
-def _fitting(context: Context, options: argparse.Namespace) -> list[Job]:
-    return living_jobs(context, job_filter(options.filter))
+def _meant(context: Context, options: argparse.Namespace) -> list[Job]:
+    if _is_by_rule(options):
+        return living_jobs(context, job_filter(options.filter))
+    return jobs_meant(context, options.ids, steered=Running)
+
+
+def _is_wanted(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
+    is_asked = _is_by_rule(options) and not options.yes
+    return not is_asked or is_confirmed("kill", jobs, "kill --all" if options.all else "kill --filter")
 
 
 def _tell(report: Report, killing: Killing) -> None:

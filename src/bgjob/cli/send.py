@@ -116,14 +116,25 @@ def _stdin() -> Iterator[bytes]:
         raise CannotRead(f"Standard input cannot be read: {error.strerror}.") from error
 
 
-def _show(context: Context, done: Interaction) -> None:
-    """The screen of a full-screen program; else what the job printed since."""
-    stdout, stderr = JobStream(sys.stdout, raw=False), JobStream(sys.stderr, raw=False)
-    if done.output.picture:
-        stdout.write(f"{done.output.picture.text}\n".encode())
+def _answer(context: Context, done: Interaction) -> Iterator[tuple[bool, bytes]]:
+    """(whether it was printed on stderr, bytes): the screen of a full-screen program, else what came since.
+
+    On a terminal programs draw as they print: there it is the text, without what draws.
+    """
+    output = done.output
+    if output.picture:
+        yield False, f"{output.picture.text}\n".encode()
+    elif done.job.spec.pty and not output.stdout_left_out_bytes:
+        yield False, output.stdout.encode()
     else:
         for chunk in follow_output(context, done.job.id, False, str(done.at)):
-            (stderr if chunk.stream == STDERR else stdout).write(chunk.data)
+            yield chunk.stream == STDERR, chunk.data
+
+
+def _show(context: Context, done: Interaction) -> None:
+    stdout, stderr = JobStream(sys.stdout, raw=False), JobStream(sys.stderr, raw=False)
+    for is_error, data in _answer(context, done):
+        (stderr if is_error else stdout).write(data)
     for stream, end_line in ((stdout, streams.say), (stderr, streams.note)):
         stream.finish()
         if stream.is_within_a_line:
