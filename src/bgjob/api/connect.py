@@ -14,7 +14,7 @@ from bgjob.link.supervisors import Supervisors
 SHIM_PATIENCE_S = 10.0
 WAKE_EVERY_S = 0.25
 SETTLED_S, LOOK_AGAIN_S = 0.5, 0.002
-UNREACHED = "its shim does not answer, and nothing was sent to it; kill_job can end it all the same"
+UNREACHED = "its shim does not answer, and nothing was sent to it; a kill can end it all the same"
 
 
 class Waking:

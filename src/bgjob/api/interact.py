@@ -1,8 +1,9 @@
 """Typing into a job."""
 
+import contextlib
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
@@ -95,18 +96,27 @@ def _interact(
             "Nothing to type. Give input ('' presses Enter), keys, close_stdin, rows or cols."
         )
     snapshot = Snapshot(context, job_id)
-    _check_takes_input(context, snapshot.job)
+    check_takes_input(context, snapshot.job)
     sent = _sent(typed, snapshot, is_resized=resize is not None)
-    if sent.is_for_stdin and snapshot.job.spec.stdin == "null":
-        raise StdinIsNull(job_id)
+    if sent.is_for_stdin:
+        check_has_stdin(snapshot.job)
     most_s = context.settings.max_wait_s
     deadline = time.monotonic() + min(wait_s, most_s)
+    with typing_into(context, job_id) as shim:
+        check_lines_fit(shim, snapshot.job, sent.data)
+        told = _send(context, shim, snapshot.job, sent, resize, deadline)
+        waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
+        answered = wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
+    cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
+    return replace(interaction(context, job_id, told, answered, shown), cut_to_s=cut_to_s)
+
+
+@contextlib.contextmanager
+def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
+    """NotRunning or NotSteerable: the job has ended meanwhile, or its shim was killed or does not answer."""
     try:
         with connect_to_shim(context, job_id) as shim:
-            _check_lines_fit(shim, snapshot.job, sent)
-            told = _send(context, shim, snapshot.job, sent, resize, deadline)
-            waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
-            answered = _wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
+            yield shim
     except NoShim:
         job = settled(context, job_id)
         if isinstance(job.state, Running):
@@ -114,14 +124,17 @@ def _interact(
         raise not_running(context, job) from None
     except TimeoutError:
         raise NotSteerable(job_id, "its shim does not answer in time") from None
-    cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
-    return replace(_interaction(context, job_id, told, answered, shown), cut_to_s=cut_to_s)
 
 
-def _check_takes_input(context: Context, job: Job) -> None:
+def check_takes_input(context: Context, job: Job) -> None:
     check_may_steer(context.settings, job)
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise not_running(context, job)
+
+
+def check_has_stdin(job: Job) -> None:
+    if job.spec.stdin == "null":
+        raise StdinIsNull(job.id)
 
 
 # -- what is sent -----------------------------------------------------------------------------------
@@ -150,7 +163,9 @@ def _text(typed: Typed, enters: tuple[str, ...], *, is_resized: bool) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"input is not valid Unicode at character {error.start}.") from None
+        raise InvalidArgument(
+            f" is not valid Unicode at character {error.start}.", argument="input"
+        ) from None
 
 
 def _has_application_cursor(log: LogReader) -> bool:
@@ -163,14 +178,16 @@ def _has_application_cursor(log: LogReader) -> bool:
 # -- to the shim ------------------------------------------------------------------------------------
 
 
-def _check_lines_fit(shim: ShimConnection, job: Job, sent: Sent) -> None:
+def check_lines_fit(shim: ShimConnection, job: Job, data: bytes) -> None:
     """Of a longer line the kernel would drop the rest, and say that all was taken."""
-    if not job.spec.pty or max(map(len, sent.data.split(b"\r"))) <= TERMINAL_LINE_BYTES:
+    lines = data.replace(b"\n", b"\r").split(b"\r") if job.spec.pty else [b""]
+    if max(map(len, lines)) <= TERMINAL_LINE_BYTES:
         return
     if shim.ask(SHIM_PATIENCE_S, op="status").get("canonical"):
         raise InvalidArgument(
-            f"input has a line of more than {TERMINAL_LINE_BYTES} bytes, which this terminal cannot take.",
+            f" has a line of more than {TERMINAL_LINE_BYTES} bytes, which this terminal cannot take.",
             "Type shorter lines, or start the job with stdin='open' and no pty.",
+            argument="input",
         )
 
 
@@ -183,13 +200,13 @@ def _send(
     deadline: float,
 ) -> dict[str, Any]:
     """What was taken of it, and where the log ended before."""
-    told: dict[str, Any] = {"accepted": 0, "unread": None}
+    told: dict[str, Any] = {"accepted": 0, "unread": None, "sent": len(sent.data)}
     if resize or not sent.is_for_stdin:
         told["at"] = _log_end(shim)
     if resize:
         _resize(context, shim, job, *resize)
     if sent.is_for_stdin:
-        fed = _feed(context, shim, job.id, sent, deadline)
+        fed = feed(context, shim, job.id, sent, deadline)
         told = {"at": fed["at"], **told, "accepted": fed["accepted"], "unread": fed["unread"]}
     if sent.is_interrupt:
         check_not_held(job.id, shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True))
@@ -214,7 +231,7 @@ def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, 
         raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
 
 
-def _feed(
+def feed(
     context: Context, shim: ShimConnection, job_id: str, sent: Sent, deadline: float
 ) -> Mapping[str, Any]:
     """What the shim said when it had written the input."""
@@ -233,7 +250,7 @@ def _feed(
     return fed
 
 
-def _wait_for_answer(
+def wait_for_answer(
     shim: ShimConnection, offset: int, deadline: float, *, waits_for_end: bool
 ) -> Mapping[str, Any]:
     """What the shim said when the job had worked off its input, or had ended, or the time was up."""
@@ -252,7 +269,7 @@ def _wait_for_answer(
 # -- the answer -------------------------------------------------------------------------------------
 
 
-def _interaction(
+def interaction(
     context: Context, job_id: str, told: Mapping[str, Any], answered: Mapping[str, Any], shown: Shown | None
 ) -> Interaction:
     snapshot = Snapshot(context, job_id)
@@ -267,6 +284,8 @@ def _interaction(
         waits,
         prompt_told(context, snapshot, waits),
         context.store.history(snapshot.job),
+        sent_bytes=told["sent"],
+        at=typed_at,
     )
 
 

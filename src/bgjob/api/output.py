@@ -183,9 +183,9 @@ def _together(read: Callable[[int], Excerpt], cursor: int, budget: Budget, raw: 
 # -- all of it, as it comes -------------------------------------------------------------------------
 
 
-def follow_output(context: Context, job_id: str, wait: bool) -> Iterator[Chunk]:
-    """All that the job printed, in the order of the log; with `wait`, until it has ended."""
-    at = told = 0
+def follow_output(context: Context, job_id: str, wait: bool, since: str | None = None) -> Iterator[Chunk]:
+    """All that the job printed, or what came after a cursor; with `wait`, until it has ended."""
+    at = told = int(since or 0)
     while True:
         snapshot = Snapshot(context, job_id)
         chunks = snapshot.read(partial(_chunks, start=at))

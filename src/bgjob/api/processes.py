@@ -32,6 +32,12 @@ def processes_of(context: Context, job: Job) -> Sequence[int]:
     return sweep.members(job.id, first_process(job))
 
 
+def is_paused(context: Context, job: Job) -> bool:
+    """Whether every process of the job is stopped, as by `pause_job`; False where the system does not tell."""
+    pids = processes_of(context, job)
+    return bool(pids) and all(map(processes.is_stopped, pids))
+
+
 def leaves_processes(state: State) -> bool:
     """After other ends the shim ends all processes of the job: none is left running."""
     return isinstance(state, Exited | Signaled | Lost)

@@ -74,6 +74,10 @@ class Interaction(Frozen):
     """As in a JobStatus."""
     cut_to_s: float | None = None
     """As in a Waited."""
+    sent_bytes: int = 0
+    """How much input there was: more than `accepted_bytes` if the job does not read it."""
+    at: int = 0
+    """Where the log ended before the input."""
 
 
 class Kill(Frozen):

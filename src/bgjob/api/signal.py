@@ -53,5 +53,5 @@ def _ask_to_signal(context: Context, job: Job, number: int) -> Kill:
 def _without_shim(context: Context, job: Job) -> Kill:
     """The job ended while we asked; or its shim and guard were killed."""
     if isinstance(job.state, Running) or left_running(context, job):
-        raise NotSteerable(job.id, "its shim is gone; kill_job without only_signal ends what is left of it")
+        raise NotSteerable(job.id, "its shim is gone; only a kill ends what is left of it")
     return Kill("already_terminated", 0, job)

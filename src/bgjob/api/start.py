@@ -61,7 +61,7 @@ def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
     command = command.replace("\r\n", "\n")
     env, settings = asked.get("env") or {}, context.settings
-    _check_policy(settings, command, asked.get("cwd"), env)
+    check_policy(settings, command, asked.get("cwd"), env)
     spec = spec_of(context, command, **asked)
     environment = {**context.environment, **checked_environment(env)}
     if settings.allowed_commands:
@@ -86,7 +86,7 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         raise CannotStart(error, context.store.home) from error
 
 
-def _check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping[str, str]) -> None:
+def check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping[str, str]) -> None:
     allowed, base = settings.allowed_commands, settings.working_dir
     check_length(command)
     if why := policy.broken_rule(command, allowed):

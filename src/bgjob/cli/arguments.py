@@ -3,6 +3,8 @@
 import argparse
 import os
 
+from bgjob.core.values import duration
+
 
 def pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
@@ -23,3 +25,12 @@ def count(text: str) -> int:
     if not text.isdecimal() or (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number. Accepted: whole numbers from 1 on")
     return number
+
+
+def seconds(text: str) -> float:
+    try:
+        return duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no duration. Accepted: seconds, or e.g. 30m, 8h, 2d"
+        ) from None

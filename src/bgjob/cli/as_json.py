@@ -21,6 +21,7 @@ def job_as_json(job: Job) -> dict[str, Any]:
         "command": spec.command,
         "cwd": spec.cwd,
         "by": started_by(job) or None,
+        "of": spec.of,
         "pty": spec.pty or None,
         "created": utc(spec.created_at),
         "started": utc(job.run.started_at) if job.run else None,

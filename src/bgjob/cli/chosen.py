@@ -8,6 +8,7 @@ from bgjob.api.find import find_typed
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, Running
 
+STEERED_HELP = "at least three characters of its id, or its name"
 HELP = "the beginning of its id, or its name (default: the newest job)"
 
 
@@ -22,6 +23,11 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help=HELP)
+
+
+def add_steered_jobs(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+    """For what cannot be undone: there is no default."""
+    parser.add_argument("ids", nargs=nargs, metavar="ID", help=STEERED_HELP)
 
 
 def job_meant(context: Context, word: str | None, steered: type[Running] | None = None) -> Job:

@@ -51,7 +51,7 @@ def _run(arguments: list[str]) -> int:
 
     try:
         module, options = parse(arguments)
+        done: int = module.run(options, os.environ)
     except SystemExit as told:  # the help or the version, or what is wrong with the arguments
         return int(told.code or 0)
-    done: int = module.run(options, os.environ)
     return done

@@ -1,13 +1,22 @@
 """bgjob kill: stop jobs and everything they started."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from bgjob.api.context import open_context
-from bgjob.api.find import find_typed
-from bgjob.api.kill import kill_job
+from bgjob.api.context import Context, open_context
+from bgjob.api.filter import job_filter
+from bgjob.api.kill_many import Killing, kill_jobs, living_jobs
+from bgjob.api.signal import signal_number
 from bgjob.cli import streams
-from bgjob.core.job import Running
+from bgjob.cli.chosen import add_steered_jobs, jobs_meant
+from bgjob.cli.confirm import is_confirmed
+from bgjob.cli.done import Report, processes_word
+from bgjob.core.errors import BgjobError, JobNotFound
+from bgjob.core.job import Job, Running
+
+EPILOG = """\
+Exit code 1: one of them could not be killed, or nothing was because you did not agree.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +24,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grace", type=float, default=5.0, metavar="S", help="seconds between the signal and SIGKILL"
     )
     parser.add_argument("--signal", default="TERM", metavar="NAME", help="the first signal (default: TERM)")
-    parser.add_argument("id", metavar="ID", help="at least three characters of its id, or its name")
+    parser.add_argument("--all", action="store_true", help="all that run or wait in the queue")
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="of these, those that it fits: a text, or name=, cwd=, by=, command=, status=TEXT; may be repeated",
+    )
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before --all or --filter kills")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each job")
+    add_steered_jobs(parser, "*")
+    parser.set_defaults(usage_error=parser.error)
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    if bool(options.ids) == _is_by_rule(options):
+        options.usage_error("what is to be killed? Give ids or names; or --all, --filter WORD or both")
     context = open_context(environ, many=False)
-    job_id = find_typed(context, options.id, steered=Running).id
-    done = kill_job(context, job_id, grace_s=options.grace, signal=options.signal)
-    outcome = f"{done.status} ({done.processes} {'process' if done.processes == 1 else 'processes'})"
-    streams.tell(outcome, done=outcome)
-    return 0
+    signal_number(options.signal)  # an error is told before anything is asked
+    jobs = _meant(context, options)
+    if not jobs:
+        streams.note("(no such job runs or waits)")
+        return 0
+    if not _is_wanted(jobs, options):
+        streams.note("(nothing was killed)")
+        return 1
+    report = Report(len(options.ids) or 2, as_json=options.json)
+    for killing in kill_jobs(context, jobs, grace_s=options.grace, signal=options.signal):
+        _tell(report, killing)
+    return report.exit_code()
+
+
+def _is_by_rule(options: argparse.Namespace) -> bool:
+    return bool(options.all or options.filter)
+
+
+def _meant(context: Context, options: argparse.Namespace) -> list[Job]:
+    if _is_by_rule(options):
+        return living_jobs(context, job_filter(options.filter))
+    return jobs_meant(context, options.ids, steered=Running)
+
+
+def _is_wanted(jobs: Sequence[Job], options: argparse.Namespace) -> bool:
+    is_asked = _is_by_rule(options) and not options.yes
+    return not is_asked or is_confirmed("kill", jobs, "kill --all" if options.all else "kill --filter")
+
+
+def _tell(report: Report, killing: Killing) -> None:
+    job, done = killing
+    if isinstance(done, BgjobError):
+        report.failed(done)
+    elif done.status == "not_found":
+        report.failed(JobNotFound(job.id))
+    else:
+        how = f"{done.status} ({processes_word(done.processes)})"
+        report.done(job, how, {"status": done.status, "processes": done.processes})

@@ -75,6 +75,12 @@ def note(line: str) -> None:
         print(line, file=sys.stderr)
 
 
+def ask(question: str) -> None:
+    """On stderr: the answer is typed behind it."""
+    with _printing(sys.stderr):
+        print(question, end="", file=sys.stderr)
+
+
 def complain(problem: str) -> None:
     with contextlib.suppress(OSError):
         print(f"bgjob: {one_line(problem)}", file=sys.stderr, flush=True)

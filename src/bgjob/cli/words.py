@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from bgjob.core.errors import (
     AlreadyRunning,
     BgjobError,
+    InUse,
     InvalidArgument,
     JobLimitReached,
     JobNotFound,
@@ -21,6 +22,7 @@ ADVICE: Mapping[type[BgjobError], str] = {
     StoreFull: f"Wait for a job to end; {RUNNING}.",
     JobNotFound: "bgjob ps shows the ids that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
+    InUse: "bgjob kill ends it; bgjob rm -f ends and removes it.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
@@ -34,6 +36,7 @@ OPTIONS: Mapping[str, str] = {
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
+    "input": "The text",
     "max_restarts": "--max-restarts",
     "name": "--name",
     "notify": "--notify",
@@ -44,7 +47,8 @@ OPTIONS: Mapping[str, str] = {
     "watch": "--watch",
 }
 OPTION_ADVICE: Mapping[str, str] = {
-    "since": "Give one exactly as bgjob events printed it, or none for the newest events."
+    "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
+    "since": "Give one exactly as bgjob events printed it, or none for the newest events.",
 }
 
 

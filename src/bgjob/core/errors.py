@@ -14,6 +14,8 @@
     ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── HeldByPerson        a person is attached to the job and types
     ├── NotSteerable        the job's shim does not answer
+    ├── CannotRemove        another job needs it, or its files cannot be moved away
+    │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
     ├── CannotServe         the HTTP server cannot listen where it was told to
@@ -134,6 +136,16 @@ class NotSteerable(BgjobError):
         super().__init__(
             f"Job {job_id} cannot be steered: {why}.", "get_job_status tells what is known of it."
         )
+
+
+class CannotRemove(BgjobError):
+    def __init__(self, job_id: str, why: str, advice: str = "") -> None:
+        super().__init__(f"Job {job_id} is not removed: {why}.", advice)
+
+
+class InUse(CannotRemove):
+    def __init__(self, job_id: str, why: str) -> None:
+        super().__init__(job_id, why, "kill_job ends it.")
 
 
 class NotAllowed(BgjobError):

@@ -71,6 +71,8 @@ class Spec(Frozen):
     """How long the starter promised to keep the ended job, and among how many. None: no promise."""
     by: Mapping[str, str] = NOTHING
     """Who started it, as far as is known: client, version, session, cwd."""
+    of: str | None = None
+    """The job that this one runs again."""
 
 
 class UnreadableSpec(Spec):

@@ -315,6 +315,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "keep_days": _or_none(_number(0, MOST_FINITE)),
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
     "by": _are_words,
+    "of": _or_none(_is_job_id),
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {

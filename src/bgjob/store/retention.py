@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from bgjob.core.errors import StoreUnusable
@@ -53,7 +54,8 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
         with contextlib.suppress(OSError, StoreUnusable):
             # By our own promise: no job is removed before that, so that a shorter leap removes none.
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
-            _remove_surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
+            for place, job in _surplus(store, Promise(keep_jobs, keep_days), now, leapt_at):
+                store.remove(place, job.id)
             _sweep(store.home, now - ABANDONED_S)
             _sweep_sessions(store, now - ABANDONED_S, now - max(keep_days * DAY_S, ABANDONED_S))
             _remove_waits(store, now - DAY_S)
@@ -77,7 +79,12 @@ def _note_leap(home: str, now: float, unseen_s: float, keep_days: float) -> floa
     return mtime(leapt)
 
 
-def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) -> None:
+def surplus(store: Store, keep_jobs: int, keep_days: float) -> Iterator[tuple[str, Job]]:
+    """(place in the order, job): what a cleaning by this promise would remove now."""
+    return _surplus(store, Promise(keep_jobs, keep_days), time.time(), mtime(f"{store.home}/leapt"))
+
+
+def _surplus(store: Store, ours: Promise, now: float, leapt_at: float) -> Iterator[tuple[str, Job]]:
     places = list(store.ids())
     kept, are_few, wanted = 0, len(places) <= ours.keep_jobs, store.waited_for()
     longest = functools.cache(lambda: _longest_promise(store, places, ours))
@@ -90,8 +97,8 @@ def _remove_surplus(store: Store, ours: Promise, now: float, leapt_at: float) ->
         promise = _promise(job.spec, ours) or longest()
         # A newer version's job is removed by its age alone, and does not count among the kept jobs.
         is_surplus = kept >= promise.keep_jobs and job.is_understood
-        if is_surplus or _ages_from(_last_seen(store, job), leapt_at, now) < now - promise.keep_days * DAY_S:
-            store.remove(place, job_id)
+        if is_surplus or _ages_from(last_seen(store, job), leapt_at, now) < now - promise.keep_days * DAY_S:
+            yield place, job
         else:
             kept += job.is_understood
 
@@ -109,7 +116,7 @@ def _longest_promise(store: Store, places: list[tuple[str, str]], ours: Promise)
     return Promise(max(each.keep_jobs for each in promises), max(each.keep_days for each in promises))
 
 
-def _last_seen(store: Store, job: Job) -> float:
+def last_seen(store: Store, job: Job) -> float:
     """When a job ended. A lost job ended after its files were last written."""
     if not isinstance(job.state, Running | Lost):
         return job.state.ended_at

@@ -184,6 +184,11 @@ def is_computing(pid: int) -> bool:
     return _state(pid) in ("R", "D")
 
 
+def is_stopped(pid: int) -> bool:
+    """By a signal, until SIGCONT; False where the system does not tell."""
+    return _state(pid) == "T"
+
+
 def is_asleep(pid: int) -> bool:
     """Neither computing, nor stopped, nor dead."""
     return _state(pid) == "S"
