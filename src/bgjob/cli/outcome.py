@@ -1,22 +1,34 @@
 """How a job stands or ended: in a word, in a sentence, as an exit code."""
 
+from collections.abc import Callable
+
+from bgjob.cli import streams
+from bgjob.core.errors import BgjobError
 from bgjob.core.job import (
     Ended,
+    Exited,
     Job,
+    Killed,
     Lost,
+    NeverStarted,
     OverLimit,
     Running,
+    Signaled,
     State,
+    TimedOut,
     cause_word,
-    end_details,
     exit_code,
-    reason,
     signal_number,
     status_word,
 )
-from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
+
+TIMED_OUT, OWN_FAILURE, BY_SIGNAL = 124, 125, 128
+CODES = (
+    "Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be "
+    "started, or bgjob itself failed; 130 ctrl-c."
+)
 
 
 def end(state: State) -> str:
@@ -36,15 +48,55 @@ def end(state: State) -> str:
 
 def last_words(job: Job) -> str:
     """How the job ended, below its output."""
-    how, why = how_ended(end_details(job.state)), reason(job.state)
-    if why:
-        return f"{how}: {one_line(why)}"
-    return f"{how} after {job.state.duration_s:.1f} s" if isinstance(job.state, Ended) else how
+    state = job.state
+    after = f" after {duration(state.duration_s)}" if isinstance(state, Ended) else ""
+    match state:
+        case Exited(code=code):
+            return f"exit {code}{after}"
+        case Signaled(signal=number):
+            return f"{signal_name(number)}{after}"
+        case Killed():
+            return f"killed{after}"
+        case TimedOut():
+            return f"timed out{after}"
+        case OverLimit(limit=limit):
+            return f"went over its {limit} limit{after}"
+        case NeverStarted(reason=why):
+            return f"did not start: {one_line(why)}"
+        case Lost(reason=why):
+            return f"lost: {one_line(why)}"
+        case _:
+            return status_word(state)
+
+
+def duration(seconds: float) -> str:
+    """In its two largest units."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{hours} h {minutes % 60} min"
 
 
 def result(state: State) -> int:
-    """As a shell has it for a command that ended so; never 0 for one that did not complete."""
+    """As `timeout` and a shell have it for a command that ended so; never 0 for one that did not complete."""
     if status_word(state) == "completed":
         return 0
-    number = signal_number(state)
-    return exit_code(state) or (128 + number if number else 1)
+    match state:
+        case TimedOut():
+            return TIMED_OUT
+        case Lost() | NeverStarted():
+            return OWN_FAILURE
+        case _:
+            number = signal_number(state)
+            return exit_code(state) or (BY_SIGNAL + number if number else 1)
+
+
+def as_own_failure(act: Callable[[], int]) -> int:
+    """What `act` returns. For commands that exit as their job did: an error of ours is no exit code of a job."""
+    try:
+        return act()
+    except BgjobError as error:
+        from bgjob.cli.words import in_our_words
+
+        streams.complain(in_our_words(error))
+        return OWN_FAILURE

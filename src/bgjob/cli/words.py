@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "cwd": "--cwd",
     "delay_s": "--delay",
     "env": "--env",
+    "filter": "--filter",
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
@@ -38,14 +39,14 @@ OPTIONS: Mapping[str, str] = {
     "name": "--name",
     "notify": "--notify",
     "priority": "--priority",
+    "shell": "--shell",
     "signal": "--signal",
     "since": "--since",
+    "stdin": "--stdin",
     "timeout_s": "--timeout",
     "watch": "--watch",
 }
-OPTION_ADVICE: Mapping[str, str] = {
-    "since": "Give one exactly as bgjob events printed it, or none for the newest events."
-}
+OPTION_ADVICE: Mapping[str, str] = {"since": "Give one exactly as bgjob printed it, or a time, e.g. 8h."}
 
 
 def in_our_words(error: BgjobError) -> str:

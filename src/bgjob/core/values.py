@@ -16,6 +16,8 @@ TEN_YEARS_S = 10 * 365 * DAY_S
 
 _NUMBER = late_pattern(r"\s*(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)\s*", re.ASCII)
 _SIZE = late_pattern(r"\s*([0-9]{1,15})\s*(?:B|([KMG])(?:i?B)?)?\s*", re.IGNORECASE | re.ASCII)
+_DURATION = late_pattern(r"(?:[0-9]{1,9}(?:\.[0-9]{1,3})?[smhdw])+", re.ASCII)
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": DAY_S, "w": 7 * DAY_S}
 _UNIT_BYTES = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 _SWITCH: dict[object, bool] = {"on": True, "off": False, True: True, False: False}
 
@@ -46,6 +48,14 @@ def size(low: int, high: int) -> Callable[[object], int]:
         return int(_within(low, int(digits) * _UNIT_BYTES[unit.upper()], high))
 
     return parse
+
+
+def duration(value: object) -> float:
+    """Seconds, of a number or of a text such as 10s, 30m, 8h, 2d or 1h30m."""
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        return number(0, TEN_YEARS_S)(value)
+    parts = re.findall(r"([0-9.]+)([a-z])", value)
+    return float(_within(0, sum(float(digits) * _UNIT_S[unit] for digits, unit in parts), TEN_YEARS_S))
 
 
 def or_none(parse: Callable[[object], float]) -> Callable[[object], float | None]:
