@@ -84,7 +84,7 @@ def _show(
         return _show_screen(jobs[0], screen)
     pattern = None if options.grep is None else compile_pattern(options.grep)
     with _destination(jobs, options, environ) as (stdout, stderr, tell):
-        if len(jobs) == 1 and not options.timestamps and pattern is None:
+        if len(jobs) == 1 and not (options.timestamps or options.end or pattern):
             printer: Printer = BytesPrinter(stdout, stderr, tell)
         else:
             printer = LinesPrinter(

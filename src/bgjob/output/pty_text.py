@@ -3,6 +3,7 @@ r"""What a job printed on its terminal, as lines that can be read: for a person 
     colours                      stay
     cursor to another row        begins a new line
     cursor to the first column   \r; forward: blanks
+    the end of a line            \n: a terminal writes \r\n
     other sequences              left out: titles, modes, queries
     the alternate screen         left out: a line says that a full-screen program ran there
 
@@ -22,7 +23,7 @@ _SEQUENCE = late_pattern(
     rb"|[ -/]{1,2}[0-~]"
     rb"|(?P<alone>(?![\[\]PX^_k])[0-~]))"
 )
-_BEGUN = late_pattern(rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_k][^\x07\x1b\n]*+\x1b?|[ -/]{0,2})\Z")
+_BEGUN = late_pattern(rb"(?:\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_k][^\x07\x1b\n]*+\x1b?|[ -/]{0,2})|\r)\Z")
 _ALTERNATE = frozenset({b"47", b"1047", b"1049"})
 _ANOTHER_ROW = frozenset(b"ABEFHdf")
 
@@ -39,7 +40,7 @@ class PtyText:
         begun = _BEGUN.search(data, max(0, len(data) - MOST_HELD_BYTES))
         end = begun.start() if begun else len(data)
         self._held = data[end:]
-        return self._readable(data[:end])
+        return self._readable(data[:end].replace(b"\r\n", b"\n"))
 
     def finish(self) -> bytes:
         """What was held back, as it is."""
@@ -62,7 +63,8 @@ class PtyText:
     def _put(self, parts: list[bytes], data: bytes) -> None:
         if data and not self._is_alternate:
             parts.append(data)
-            self._is_within_a_line = not data.endswith(b"\n")
+            _, newline, rest = data.rpartition(b"\n")
+            self._is_within_a_line = bool(rest.strip(b"\r")) or (self._is_within_a_line and not newline)
 
     def _instead_of(self, found: re.Match[bytes]) -> bytes:
         fresh_line = b"\n" if self._is_within_a_line else b""
