@@ -31,16 +31,14 @@ def _ended(details: Details) -> str:
 
 def _matched(details: Details) -> str:
     left_out = f" (and {details['suppressed']} more lines)" if details.get("suppressed") else ""
-    return f"matched {details.get('pattern', '')}: {details.get('line', '')}".rstrip(": ") + left_out
+    return f"matched {details.get('pattern', '')}: {details.get('line', '')}".removesuffix(": ") + left_out
 
 
 def _restarting(details: Details) -> str:
     ended = next(
         (f"after {_of_run(word, details[word])}" for word in ("exit_code", "signal") if word in details), ""
     )
-    return " ".join(
-        filter(None, (f"restarts for the {details.get('restart')}. time", ended, _pause(details)))
-    )
+    return " ".join(filter(None, (f"restarts ({details.get('restart')})", ended, _pause(details))))
 
 
 def _of_run(word: str, value: object) -> str:
@@ -58,7 +56,7 @@ def _limit(verb: str) -> Callable[[Details], str]:
 
 
 def _input(details: Details) -> str:
-    return f"waits for input: {details.get('prompt') or ''}".rstrip(": ")
+    return f"waits for input: {details.get('prompt') or ''}".removesuffix(": ")
 
 
 WORDS: Mapping[str, Callable[[Details], str]] = {
