@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,16 +12,9 @@ from bgjob.api import JobEvent, Jobs
 from bgjob.cli.event_words import what_happened
 from bgjob.home import event_log
 from tests.faces.command_line import Cli, Ended
-from tests.support.homes import end_all_jobs
 
 A_JOB = "00000000-0000-4000-8000-000000000000"
 WHEN = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "home"
-    end_all_jobs(tmp_path / "home")
 
 
 @pytest.fixture

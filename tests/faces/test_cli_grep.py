@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,8 @@ from bgjob.api import Jobs
 from tests.faces.command_line import Cli
 from tests.faces.test_cli_terminal import assert_only_shown, seen
 from tests.support.escapes import ESCAPES
-from tests.support.homes import end_all_jobs
 
 Job = Callable[[str, str], str]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "home"
-    end_all_jobs(tmp_path / "home")
 
 
 @pytest.fixture

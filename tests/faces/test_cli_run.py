@@ -71,7 +71,7 @@ class TestTheExitCode:
     @pytest.mark.parametrize(
         ("until", "command", "code", "said"),
         [
-            ("pattern=rea.y", "echo it is ready; exec cat", 0, r"\[printed 'it is ready'\]\n"),
+            ("pattern=rea.y", "echo it is ready; exec cat", 0, r"\[printed: it is ready\]\n"),
             ("input", "printf 'Name: '; read name", 0, r"\[waits for input: Name:\]\n"),
             ("silence=0.2s", "exec cat", 0, r"\[has fallen silent\]\n"),
             ("pattern=ready", "exit 0", 1, rf"\[exit 0 {AFTER}"),

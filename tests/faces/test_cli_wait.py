@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.faces.command_line import BGJOB, Cli, has_socket
+from tests.faces.test_cli_terminal import assert_only_shown
+from tests.support.escapes import ESCAPES
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.tmux import terminal
@@ -54,8 +56,8 @@ def test_the_end_of_a_job_gives_its_exit_code(
 @pytest.mark.parametrize(
     ("command", "options", "code", "said"),
     [
-        ("echo it is ready; exec cat", ["--pattern", "rea.y"], 0, "printed 'it is ready'"),
-        ("echo broken; exec cat", ["--pattern", "ready", "--stop-pattern", "bro"], 1, "printed 'broken'"),
+        ("echo it is ready; exec cat", ["--pattern", "rea.y"], 0, "printed: it is ready"),
+        ("echo broken; exec cat", ["--pattern", "ready", "--stop-pattern", "bro"], 1, "printed: broken"),
         ("printf 'Name: '; read name", ["--input"], 0, "waits for input: Name:"),
         ("echo x; exec sleep 1000", ["--silence", "0.2s"], 0, "has fallen silent"),
         (LISTEN, ["--port", "any"], 0, r"listens on port \d+"),
@@ -158,3 +160,12 @@ def test_at_a_terminal_one_line_tells_what_is_waited_for_and_is_gone_at_the_end(
         opened.wait_for("over")
         assert re.search(r"^busy: exit 0 after \d", opened.screen)
         assert "half" not in opened.screen
+
+
+def test_nothing_that_a_job_printed_steers_a_terminal(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"|".join(ESCAPES.values()))
+    job_id = cli.run("--name", "it", f"cat {tmp_path}/data; read x")
+    for options in (["--input"], ["--pattern", "PWNED"], ["--json", "--input"]):
+        waited = cli("wait", *options, job_id)
+        assert "PWNED" in assert_only_shown(waited.stdout.encode())
+        assert len(waited.stdout.splitlines()) == 1

@@ -47,23 +47,16 @@ def seconds(text: str) -> float:
 
 def moment(text: str) -> float:
     """Seconds since the epoch: so long ago, or at a time, which is local unless it says otherwise."""
-    found = _moment(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time. Accepted: {TIMES}")
-    return found
+    return _moment(text, TIMES)
 
 
 def moment_or_cursor(text: str) -> float | str:
     """A cursor is what an answer or `bgjob events` gave: it stays as it is."""
-    if re.fullmatch(r"[0-9]+(?:[.-][0-9]+)?", text, re.ASCII):
-        return text
-    found = _moment(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time. Accepted: {TIMES}, or a cursor")
-    return found
+    is_cursor = re.fullmatch(r"[0-9]+(?:[.-][0-9]+)?", text, re.ASCII)
+    return text if is_cursor else _moment(text, f"{TIMES}, or a cursor")
 
 
-def _moment(text: str) -> float | None:
+def _moment(text: str, accepted: str) -> float:
     if re.fullmatch(r"[0-9.]+[a-z][0-9.a-z]*", text, re.ASCII):
         return time.time() - seconds(text)
     from datetime import datetime  # here: few commands need it
@@ -71,7 +64,7 @@ def _moment(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
-        return None
+        raise argparse.ArgumentTypeError(f"{text!r} is no time. Accepted: {accepted}") from None
 
 
 def port(text: str) -> int:

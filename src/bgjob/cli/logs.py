@@ -22,16 +22,18 @@ from bgjob.core.patterns import Pattern, compile_pattern
 LINES_AT_THE_END = 1000
 SCREEN_BYTES = 1 << 20
 EPILOG = f"""\
-Each stream of a job goes to the same one here; of several jobs the lines go behind the name of theirs. With -f,
-the end of a job is told on stderr, as [exit 2 after 1.0 s].
+Each stream of a job goes to the same one here. Of several jobs the lines go behind the name of theirs; then,
+and with --timestamps or --grep, a line is printed when it is whole. With -f, the end of a job is told on stderr,
+as [exit 2 after 1.0 s].
 
 To a terminal colours pass, and what would steer it does not: it is made visible, or left out of the output of
 a job that itself has a terminal. A job that draws the whole screen is shown as its screen looks now; where it
 has left its screen, one line says that it was there. --raw prints the bytes as they are. Into a pipe or a
 file they always are.
 
-With -f: {CODES[0].lower()}{CODES[1:]}
-Of several jobs the first code that is not 0, in the order in which they were typed."""
+{CODES}
+Without -f it is 0 whatever became of the job; of several jobs the first code that is not 0, in the
+order in which they were typed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

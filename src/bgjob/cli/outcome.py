@@ -25,10 +25,9 @@ from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
 
 TIMED_OUT, OWN_FAILURE, BY_SIGNAL = 124, 125, 128
-CODES = (
-    "Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be "
-    "started, or bgjob itself failed; 130 ctrl-c."
-)
+CODES = """\
+Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be started,
+or bgjob itself failed; 130 ctrl-c."""
 
 
 def end(state: State) -> str:

@@ -107,7 +107,7 @@ def what_came(waited: Waited) -> str:
     if came.condition == "input":
         return f"waits for input: {one_line(waited.status.prompt or '')}".removesuffix(": ")
     words = {"port": f"listens on port {came.detail}", "silence": "has fallen silent"}
-    return words.get(came.condition, f"printed {one_line(came.detail or '')!r}")
+    return words.get(came.condition, f"printed: {one_line(came.detail or '')}")
 
 
 def code_of(waited: Waited) -> int:
