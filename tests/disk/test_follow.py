@@ -2,17 +2,19 @@
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
-from bgjob.api import Cancellation, Jobs
+from bgjob.api import Cancellation, Jobs, JobStatus
 from bgjob.api.follow import Begin, follow_jobs, places_of
 from bgjob.core.errors import InvalidArgument
 from bgjob.home.log_format import STDERR, STDOUT
-from tests.faces.command_line import Ended
 from tests.support.gate import Gate
 from tests.support.waiting import wait_until
+
+Ended = Callable[[str], JobStatus]
 
 
 def test_it_begins_at_a_cursor(jobs: Jobs, gate: Gate) -> None:

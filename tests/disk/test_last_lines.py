@@ -1,16 +1,17 @@
 """Where the last lines of a log begin: each stream's lines whole, both streams counted together."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs
+from bgjob.api import Jobs, JobStatus
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.last_lines import begin_of_last_lines
-from tests.faces.command_line import Ended
 from tests.support.waiting import wait_until
 
+Ended = Callable[[str], JobStatus]
 BOTH = (STDOUT, STDERR)
 
 
