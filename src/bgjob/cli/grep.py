@@ -104,27 +104,29 @@ def _search(context: Context, job_ids: Sequence[str] | None, options: argparse.N
 
 
 def _show(found: Found, options: argparse.Namespace, paint: Paint) -> None:
-    names = labels([job for job, _ in found.counts])
+    names = {id_: paint(name, "magenta") for id_, name in labels([job for job, _ in found.counts]).items()}
     if options.list or options.count:
         for job, number in found.counts:
-            name = paint(names[job.id], "magenta")
-            streams.say(f"{name}: {number}" if options.count else name)
-        return
-    if options.json:
+            streams.say(f"{names[job.id]}: {number}" if options.count else names[job.id])
+    elif options.json:
         for each in found.jobs:
             _say_json(each)
-        return
+    else:
+        between = paint("--", "dim") if options.context else None
+        _say_matches(found, {} if len(options.ids) == 1 else names, between)
+
+
+def _say_matches(found: Found, names: Mapping[str, str], between: str | None) -> None:
     is_first = True
     for each in found.jobs:
-        name = "" if len(options.ids) == 1 else paint(names[each.job.id], "magenta")
         for match in each.matches:
-            if options.context and not is_first:
-                streams.say(paint("--", "dim"))
-            _say_match(match, name)
+            if between and not is_first:
+                streams.say(between)
+            _say_match(match, names.get(each.job.id))
             is_first = False
 
 
-def _say_match(match: Match, name: str) -> None:
+def _say_match(match: Match, name: str | None) -> None:
     """As grep has it: a colon before what matches, a dash before what is around it."""
     for line, mark in (
         *((each, "-") for each in match.before),
@@ -135,8 +137,8 @@ def _say_match(match: Match, name: str) -> None:
 
 
 def _shown(line: str) -> str:
-    """A tab is no more than a blank here."""
-    return "\t".join(map(one_line, line.split("\t")))
+    """On one line: of a screen that was drawn, a match may have several. A tab is no more than a blank here."""
+    return "\t".join(map(one_line, line.replace("\n", " ").split("\t")))
 
 
 def _say_json(found: FoundInJob) -> None:

@@ -16,7 +16,7 @@ from bgjob.cli.follow import print_output
 from bgjob.cli.log_printer import BytesPrinter, LinesPrinter, Printer, Tell
 from bgjob.cli.outcome import CODES, as_own_failure
 from bgjob.cli.streams import JobStream
-from bgjob.core.job import SHORT_ID_CHARACTERS, Job
+from bgjob.core.job import SHORT_ID_CHARACTERS, Job, Running
 from bgjob.core.patterns import Pattern, compile_pattern
 
 LINES_AT_THE_END = 1000
@@ -155,7 +155,6 @@ def _show_screen(job: Job, screen: str) -> int:
     lines = screen.encode("utf-8", "replace").splitlines()
     JobStream(sys.stdout, raw=False).write_lines(("", line) for line in lines)
     short_id = job.id[:SHORT_ID_CHARACTERS]
-    streams.note(
-        f"[its screen; bgjob attach {short_id} enters it, bgjob logs -n 100 {short_id} shows its text]"
-    )
+    now = f"; bgjob attach {short_id} enters it" if isinstance(job.state, Running) else " when it ended"
+    streams.note(f"[its screen{now}; bgjob logs -n 100 {short_id} shows its text]")
     return 0
