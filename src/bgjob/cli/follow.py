@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bgjob.api.context import Context
 from bgjob.api.follow import Begin, follow_jobs, places_of
 from bgjob.cli.log_printer import Printer
-from bgjob.cli.outcome import last_words, result
+from bgjob.cli.outcome import end_line, result
 from bgjob.core.job import Job, Running
 
 
@@ -33,5 +33,5 @@ def _tell_end(job: Job, printer: Printer, *, follow: bool) -> int:
         return 0
     code = result(job.state)
     if follow or (code and sys.stderr.isatty()):
-        printer.note(job.id, last_words(job))
+        printer.note(job.id, end_line(job))
     return code if follow else 0

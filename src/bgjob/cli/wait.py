@@ -15,7 +15,7 @@ from bgjob.cli.arguments import port, seconds
 from bgjob.cli.as_json import as_line, job_as_json
 from bgjob.cli.chosen import add_jobs, jobs_meant
 from bgjob.cli.labels import labels
-from bgjob.cli.outcome import CODES, TIMED_OUT, as_own_failure, last_words, result
+from bgjob.cli.outcome import CODES, TIMED_OUT, as_own_failure, end_line, result
 from bgjob.cli.progress import Progress
 from bgjob.core.frozen import replace
 from bgjob.core.job import status_word
@@ -103,7 +103,7 @@ def what_came(waited: Waited) -> str:
     if came is None:
         return f"still {status_word(job.state)}"
     if came.condition == "exit":
-        return last_words(job)
+        return end_line(job)
     if came.condition == "input":
         return f"waits for input: {one_line(waited.status.prompt or '')}".removesuffix(": ")
     words = {"port": f"listens on port {came.detail}", "silence": "has fallen silent"}
