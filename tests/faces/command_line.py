@@ -1,5 +1,6 @@
 """`bgjob` as a person or a script meets it: a process with arguments, streams and an exit code."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -56,3 +57,10 @@ def assert_one_line_of_error(result: Result, *words: str) -> None:
     (line,) = result.stderr.splitlines()
     assert line.startswith("bgjob: ")
     assert all(word in line for word in words)
+
+
+def has_socket(pid: int) -> bool:
+    """Whether a process has one: that is how a command waits for a job."""
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        return any("socket:" in str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False

@@ -201,7 +201,7 @@ class TestLogs:
             gate.open()
             stdout, stderr = follower.communicate(timeout=20)
         assert stdout == "after\n"
-        assert re.fullmatch(r"aside\n\[bgjob: failed with exit code 3 after \d+\.\d s\]\n", stderr)
+        assert re.fullmatch(r"aside\n\[exit 3 after \d+\.\d s\]\n", stderr)
         assert follower.returncode == 3
 
     def test_following_ends_without_a_word_on_ctrl_c(self, cli: Cli) -> None:

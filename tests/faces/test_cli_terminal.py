@@ -72,9 +72,7 @@ class TestLogs:
         job_id = cli.run(r"printf ' 50%%\r100%%\n\033[1;31mred'; exit 2")
         ended(job_id)
         shown = seen(cli, "logs", job_id)
-        assert shown.startswith(
-            b" 50%\r100%\r\n\x1b[1;31mred\x1b[0m\r\n[bgjob: failed with exit code 2 after "
-        )
+        assert shown.startswith(b" 50%\r100%\r\n\x1b[1;31mred\x1b[0m\r\n[exit 2 after ")
 
     def test_colours_end_also_where_the_person_has_enough(self, cli: Cli) -> None:
         job_id = cli.run(r"printf '\033[31mred'; exec cat")

@@ -18,7 +18,7 @@ from anyio.from_thread import BlockingPortal
 
 from bgjob.api import JobEvent, Jobs
 from bgjob.api.news_gate import NewsGate
-from bgjob.cli.events import _event_row
+from bgjob.cli.events import event_row
 from bgjob.home import event_log, sessions
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
@@ -406,8 +406,10 @@ class TestTheCommandLine:
         ended(job.id)
         shown = self.run(home, "events")
         started, over = shown.stdout.splitlines()
-        assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d [\d:]{{8}}  {job.id[:8]}  tests +started +pid=\d+", started)
-        assert re.search(r"ended +cause=exited exit_code=4", over)
+        assert re.fullmatch(
+            rf"\d{{4}}-\d\d-\d\d [\d:]{{8}}  {job.id[:8]}  tests +started \(pid \d+\)", started
+        )
+        assert re.search(r"tests +failed with exit code 4 after \d+\.\d s$", over)
         cursor = re.search(r"--since (\S+) ", shown.stderr)
         assert cursor is not None
         assert self.run(home, "events", "--since", cursor[1]).stdout == ""
@@ -428,7 +430,7 @@ class TestTheCommandLine:
             assert "started" in follower.stdout.readline()
             gate.wait_until_reached()
             gate.open()
-            assert "exit_code=9" in follower.stdout.readline()
+            assert "failed with exit code 9" in follower.stdout.readline()
             follower.terminate()
 
     def test_a_run_may_have_watches(self, jobs: Jobs, home: Path) -> None:
@@ -443,9 +445,12 @@ class TestTheCommandLine:
         event = JobEvent(
             0.0, "\x1b[2Jend\u202e", "\x1b]52;c;\x07", "na\x9bme", None, {"\x1bc": "a\x1b[31mb", "w": 1}
         )
-        assert _event_row(event).isprintable()
+        assert event_row(event).isprintable()
 
     def test_a_bad_cursor_is_an_error_in_words(self, home: Path) -> None:
         refused = self.run(home, "events", "--since", "soon")
+        assert refused.returncode == 2
+        assert "'soon' is no time. Accepted: 10s, 30m, 8h, 2d, " in refused.stderr
+        refused = self.run(home, "events", "--since", "12-34")
         assert refused.returncode == 1
-        assert "since='soon' is not a cursor of events" in refused.stderr
+        assert "--since='12-34' is not a cursor of events" in refused.stderr

@@ -1,6 +1,5 @@
 """What a wait is for, and whether it has come true for a job."""
 
-import contextlib
 import math
 import time
 
@@ -11,12 +10,13 @@ from bgjob.api.output import Shown, tail_of
 from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
+from bgjob.api.shim_wait import ShimWait
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import Job, Lost, Queued, Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.link.control import NoShim, ShimConnection
+from bgjob.link.control import ShimConnection
 from bgjob.output import excerpt
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import search
@@ -24,8 +24,6 @@ from bgjob.output.text import plain_line
 from bgjob.system.prompt import QUIET_S
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
-SHIM_PATIENCE_S = 10.0
-HEAR_PATIENCE_S = 1.0  # the shim has begun to answer, and its answer fits into one packet
 LAST_LINE_CHARACTERS = 200
 
 
@@ -39,6 +37,8 @@ class Conditions(Frozen):
     """0: any."""
     silence_s: float | None = None
     for_input: bool = False
+    past_prompts: bool = False
+    """Go on where a job asks and the wait is not for that: another caller may answer it."""
 
     @property
     def are_given(self) -> bool:
@@ -71,10 +71,8 @@ class Awaited:
         self._scanned = self._told_up_to = start
         # if an answer has told of the prompt at this cursor: the caller waits all the same
         self._knows_prompt = since is not None and context.prompts_told.has(job_id, start)
-        self._is_armed = False
-        self._log_end_told = 0  # by the shim, when it last spoke
+        self._shim = ShimWait(context, job_id)
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
-        self.line: ShimConnection | None = None
         self.came: Came | None = None
 
     @property
@@ -129,7 +127,7 @@ class Awaited:
 
     def _silent_s(self, log: LogReader) -> float:
         """By the monotonic clock, since our first look; by the wall clock only for the time before that."""
-        now, end = time.monotonic(), max(log.end, self._log_end_told)
+        now, end = time.monotonic(), max(log.end, self._shim.log_end)
         if end != self._seen:
             unseen_s = now - self._looked_at
             self._seen, self._silent_since = end, now - min(idle_s(self.job, log.written_at), unseen_s)
@@ -165,7 +163,7 @@ class Awaited:
     def _at_prompt(self) -> Came | None:
         """Not asked for: but until the prompt is answered, nothing else will come."""
         is_started = isinstance(self.job.state, Running) and not isinstance(self.job.state, Queued)
-        if not is_started or self._conditions.for_input:
+        if not is_started or self._conditions.for_input or self._conditions.past_prompts:
             return None
         if self.snapshot.read(lambda log: log.end) > self._told_up_to:
             self._knows_prompt = False
@@ -194,42 +192,31 @@ class Awaited:
 
     # -- being woken --------------------------------------------------------------------------------
 
+    @property
+    def line(self) -> ShimConnection | None:
+        """Readable when the shim has answered. Where there is no shim, the disk tells how the job stands."""
+        return self._shim.line
+
     def arm(self) -> None:
         """Ask the shim to answer when something has happened since the snapshot.
 
-        Where there is no shim, `line` is None, and the disk tells how the job stands. The shim of a job that
-        has ended has nothing more to tell.
+        The shim of a job that has ended has nothing more to tell.
         """
-        if self._is_armed or not isinstance(self.job.state, Running):
-            return
-        try:
-            self.line = self.line or ShimConnection(self._context.store.control_path(self.job.id))
-            self.line.send(SHIM_PATIENCE_S, op="wait", beyond=self._beyond())
-            self._is_armed = True
-        except (NoShim, TimeoutError):
-            self.hang_up()
+        if not self._shim.is_armed and isinstance(self.job.state, Running):
+            self._shim.arm(self._beyond())
 
     def _beyond(self) -> int | None:
         """None: output does not matter. A full disk may have swallowed output of which the shim has told."""
         if not self._conditions.want_output:
             return None
-        return max(self.snapshot.read(lambda log: log.end), self._log_end_told)
+        return max(self.snapshot.read(lambda log: log.end), self._shim.log_end)
 
     def hear(self) -> None:
         """The shim has answered, or is gone."""
-        self._is_armed = False
-        try:
-            if self.line:
-                self._log_end_told = self.line.receive(HEAR_PATIENCE_S)["end"]
-        except (NoShim, TimeoutError):
-            self.hang_up()
+        self._shim.hear()
 
     def hang_up(self) -> None:
-        self._is_armed = False
-        with contextlib.suppress(OSError):
-            if self.line:
-                self.line.close()
-        self.line = None
+        self._shim.close()
 
 
 def _begin_of_unfinished_line(log: LogReader, stream: int, floor: int) -> int:

@@ -97,6 +97,14 @@ def job_events(
     return replace(found, cut_to_s=most_s if wait.was_up and timeout_s > most_s else None)
 
 
+def cursor_at(context: Context, at: float) -> str:
+    """Before the first event that came at that time, in seconds since the epoch, or later."""
+    with _readable(context):
+        older = (line for line in event_reader.newest_first(context.store.events) if line.at < at)
+        newest = next(older, None)
+        return str(newest.behind if newest else event_log.beginning(context.store.events))
+
+
 class EventWait:
     """Waits until there are events to tell."""
 

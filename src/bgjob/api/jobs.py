@@ -8,10 +8,11 @@ from bgjob.api.context import Context, open_context
 from bgjob.api.events import job_events
 from bgjob.api.execute import execute_command
 from bgjob.api.find import find_job, find_typed, id_of, job_words
+from bgjob.api.follow import follow_output
 from bgjob.api.interact import interact_with_job
 from bgjob.api.kill import kill_job
 from bgjob.api.news import news
-from bgjob.api.output import follow_output, job_output, tail_output
+from bgjob.api.output import job_output, tail_output
 from bgjob.api.processes import processes_of
 from bgjob.api.queue import prioritize
 from bgjob.api.read import read_output, read_tail

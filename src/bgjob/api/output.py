@@ -1,19 +1,16 @@
 """Reading what a job printed."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
 from bgjob.api.context import Context
-from bgjob.api.results import Chunk, Output
+from bgjob.api.results import Output
 from bgjob.api.screen import has_full_screen, screen_of
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Running
 from bgjob.home.log_format import STDERR, STDOUT
-from bgjob.link.control import NoShim, ShimConnection
 from bgjob.output import excerpt
 from bgjob.output.excerpt import Excerpt
 from bgjob.output.fitted import fitted, fitted_together
@@ -25,8 +22,6 @@ View = Literal["apart", "interleaved", "screen"]
 StreamWord = Literal["stdout", "stderr"]
 STREAMS = {None: (STDOUT, STDERR), "stdout": (STDOUT,), "stderr": (STDERR,)}
 
-FOLLOW_BYTES = 1 << 20
-FOLLOW_PATIENCE_S = 3600.0
 NO_SHIM_S = 0.02
 """How long to sleep before the next look at a job without a shim: queued, starting, or just over."""
 BYTES_PER_TOKEN = 4
@@ -178,43 +173,3 @@ def _nothing(_room: int) -> Excerpt:
 def _together(read: Callable[[int], Excerpt], cursor: int, budget: Budget, raw: bool) -> Output:
     both = fitted(read, budget.size_bytes, raw, budget.most_bytes)
     return Output("", "", str(cursor), both.left_out_bytes, 0, both.dropped_bytes, 0, interleaved=both.text)
-
-
-# -- all of it, as it comes -------------------------------------------------------------------------
-
-
-def follow_output(context: Context, job_id: str, wait: bool, since: str | None = None) -> Iterator[Chunk]:
-    """All that the job printed, or what came after a cursor; with `wait`, until it has ended."""
-    at = told = int(since or 0)
-    while True:
-        snapshot = Snapshot(context, job_id)
-        chunks = snapshot.read(partial(_chunks, start=at))
-        yield from chunks
-        if chunks:
-            at = chunks[-1].end
-        elif not wait or not isinstance(snapshot.job.state, Running):
-            return
-        else:
-            told = _wait_beyond(context, job_id, max(at, told))  # a full disk may have swallowed output
-
-
-def _wait_beyond(context: Context, job_id: str, offset: int) -> int:
-    """Until the job has printed more, or ended; how much it has printed then."""
-    with (
-        contextlib.suppress(NoShim, TimeoutError),
-        ShimConnection(context.store.control_path(job_id)) as shim,
-    ):
-        return int(shim.ask(FOLLOW_PATIENCE_S, op="wait", beyond=offset)["end"])
-    time.sleep(NO_SHIM_S)
-    return offset
-
-
-def _chunks(log: LogReader, start: int) -> list[Chunk]:
-    """The next megabyte or so; bytes that are gone at the very end are a chunk of nothing."""
-    chunks, at, size = list[Chunk](), start, 0
-    for piece in log.interleaved(start, log.end):
-        chunks.append(Chunk(piece.stream, piece.data, piece.end, piece.start - at))
-        at, size = piece.end, size + len(piece.data)
-        if size > FOLLOW_BYTES:
-            return chunks
-    return chunks if at >= log.end else [*chunks, Chunk(STDOUT, b"", log.end, log.end - at)]

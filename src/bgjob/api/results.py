@@ -1,6 +1,6 @@
 """What the verbs answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from bgjob.api.activity import Activity
@@ -127,6 +127,8 @@ class Chunk(Frozen):
     data: bytes
     end: int
     dropped_bytes: int
+    time_us: int = 0
+    """When they came, in microseconds since the epoch."""
 
 
 class JobStatus(Frozen):
@@ -207,6 +209,8 @@ class Found(Frozen):
     """False: the time was up before everything was searched, or a log could not be read."""
     shown: int | None = None
     """How many lines are shown, if fewer fit into the answer than were asked for."""
+    counts: Sequence[tuple[Job, int]] = ()
+    """How many lines match in each job that has any, shown or not."""
 
 
 class JobEvent(Frozen):

@@ -29,6 +29,7 @@ def search_output(
     *,
     job_ids: Sequence[str] | None = None,
     literal: bool = False,
+    ignore_case: bool = False,
     stream: str | None = None,
     context_lines: int = 0,
     after: str | None = None,
@@ -36,21 +37,27 @@ def search_output(
     limit: int = 20,
     oldest_first: bool = False,
     times: bool = False,
+    most_bytes: int | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Found:
-    """The newest lines that match, or the oldest, by job. A window of time asks for the times of lines too."""
+    """The newest lines that match, or the oldest, by job. A window of time asks for the times of lines too.
+
+    `most_bytes`: of the answer; None: as the setting says.
+    """
     search = partial(
         log_search.search,
-        pattern=compile_pattern(pattern, literal=literal),
+        pattern=compile_pattern(pattern, literal=literal, ignore_case=ignore_case),
         newest_first=not oldest_first,
         streams=STREAMS[stream],
         context_lines=context_lines,
-        out_of_time=_after_s(PATIENCE_S),
+        out_of_time=_after_s(patience_s),
         after_us=_microseconds("after", after),
         before_us=_microseconds("before", before),
     )
     timed = times or after is not None or before is not None
     chosen: list[tuple[Job, Match]] = []
-    count, searched, complete = 0, 0, True
+    counts: list[tuple[Job, int]] = []
+    searched, complete = 0, True
     if job_ids is not None:
         job_ids = _some_ids(context, job_ids)
     for snapshot in _snapshots(context, job_ids, oldest_first):
@@ -64,12 +71,13 @@ def search_output(
             complete = False  # in a search of all jobs, a log that cannot be read does not hide the others
             continue
         chosen += [(snapshot.job, _match(line, timed)) for line in found.matches[:room]]
-        count += found.count or 0
+        counts += [(snapshot.job, found.count)] if found.count else []
         searched += 1
         complete = complete and found.complete
-    fitting = _that_fit(chosen, context.settings.max_response_bytes)
+    fitting = _that_fit(chosen, most_bytes or context.settings.max_response_bytes)
     shown = len(fitting) if len(fitting) < len(chosen) else None
-    return Found(_by_job(fitting, oldest_first), count, searched, complete, shown)
+    total = sum(count for _, count in counts)
+    return Found(_by_job(fitting, oldest_first), total, searched, complete, shown, counts)
 
 
 def _some_ids(context: Context, job_ids: Sequence[str]) -> list[str]:

@@ -214,7 +214,9 @@ def _shell(name: str | None) -> str:
     path = shutil.which(name) if name in SHELLS else None
     if path is None:
         found = ", ".join(shell for shell in SHELLS if shutil.which(shell))
-        raise InvalidArgument(f"shell={name[:40]!r} is not one we can use here. Accepted: {found}.")
+        raise InvalidArgument(
+            f"={name[:40]!r} is not one we can use here. Accepted: {found}.", argument="shell"
+        )
     return path
 
 

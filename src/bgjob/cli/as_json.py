@@ -1,6 +1,8 @@
 """A job as JSON, for scripts: the same words as the answers of the MCP tools."""
 
+import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from bgjob.api.filter import started_by
@@ -34,3 +36,8 @@ def job_as_json(job: Job) -> dict[str, Any]:
 def utc(at: float) -> str:
     """ISO 8601, to the second."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def as_line(record: Mapping[str, object]) -> str:
+    """JSON on one line; what is not ASCII is escaped, so that nothing in it steers a terminal."""
+    return json.dumps(record)

@@ -26,7 +26,7 @@ def is_confirmed(what: str, jobs: Sequence[Job], option: str) -> bool:
         streams.note(cut(f"  {row_of(job)}", streams.columns() or 80))
     if len(jobs) > SHOWN:
         streams.note(f"  … and {len(jobs) - SHOWN} more")
-    streams.ask(f"{what} these {len(jobs)} jobs? [y/N] ")
+    streams.draw(f"{what} these {len(jobs)} jobs? [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

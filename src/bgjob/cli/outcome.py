@@ -17,18 +17,20 @@ from bgjob.core.job import (
     State,
     TimedOut,
     cause_word,
+    end_details,
     exit_code,
+    reason,
     signal_number,
     status_word,
 )
+from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
 
 TIMED_OUT, OWN_FAILURE, BY_SIGNAL = 124, 125, 128
-CODES = (
-    "Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be "
-    "started, or bgjob itself failed; 130 ctrl-c."
-)
+CODES = """\
+Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be started,
+or bgjob itself failed; 130 ctrl-c."""
 
 
 def end(state: State) -> str:
@@ -47,7 +49,15 @@ def end(state: State) -> str:
 
 
 def last_words(job: Job) -> str:
-    """How the job ended, below its output."""
+    """How the job ended, in a sentence that follows its name."""
+    how, why = how_ended(end_details(job.state)), reason(job.state)
+    if why:
+        return f"{how}: {one_line(why)}"
+    return f"{how} after {job.state.duration_s:.1f} s" if isinstance(job.state, Ended) else how
+
+
+def end_line(job: Job) -> str:
+    """How the job ended, below its output: exit 2 after 1.0 s."""
     state = job.state
     after = f" after {duration(state.duration_s)}" if isinstance(state, Ended) else ""
     match state:

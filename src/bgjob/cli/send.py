@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from bgjob.api.context import Context, open_context
 from bgjob.api.feed import feed_job
 from bgjob.api.find import find_typed
+from bgjob.api.follow import follow_output
 from bgjob.api.interact import Typed, interact_with_job
-from bgjob.api.output import Shown, follow_output
+from bgjob.api.output import Shown
 from bgjob.api.results import Interaction
 from bgjob.cli import streams
 from bgjob.cli.arguments import seconds

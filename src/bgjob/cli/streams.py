@@ -5,9 +5,10 @@ import errno
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
+from bgjob.output.pty_text import PtyText
 from bgjob.output.tty_text import TtyText, one_line
 
 
@@ -75,10 +76,10 @@ def note(line: str) -> None:
         print(line, file=sys.stderr)
 
 
-def ask(question: str) -> None:
-    """On stderr: the answer is typed behind it."""
+def draw(text: str) -> None:
+    """On the terminal that stderr is, without a new line."""
     with _printing(sys.stderr):
-        print(question, end="", file=sys.stderr)
+        sys.stderr.write(text)
 
 
 def complain(problem: str) -> None:
@@ -101,31 +102,61 @@ def abandon_unwritten() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def columns() -> int | None:
+def columns(descriptor: int = 1) -> int | None:
     """The width of the terminal on stdout; None if stdout is no terminal, or its width is not known."""
     with contextlib.suppress(OSError):
-        return os.get_terminal_size(1).columns or None
+        return os.get_terminal_size(descriptor).columns or None
     return None
 
 
 class JobStream:
-    """What a job printed, on its way to one of our streams: bytes, but made safe for a terminal."""
+    """What jobs printed, on its way to one of our streams: bytes, but made safe and readable for a terminal."""
 
-    def __init__(self, stream: TextIO, *, raw: bool) -> None:
-        self._stream, self._is_terminal = stream, stream.isatty()
+    def __init__(
+        self, stream: TextIO, *, raw: bool, pty: bool = False, is_terminal: bool | None = None
+    ) -> None:
+        """`pty`: the job has a terminal. `is_terminal`: of a pager, which is as good as one."""
+        self._stream = stream
+        self._is_terminal = stream.isatty() if is_terminal is None else is_terminal
         self._text = TtyText() if self._is_terminal and not raw else None
+        self._drawn = PtyText() if self._text and pty else None
         self.is_within_a_line = False
         """True: on this terminal the next text would go on in the line."""
 
+    @property
+    def is_cleaned(self) -> bool:
+        return self._text is not None
+
     def write(self, data: bytes) -> None:
+        data = self._drawn.feed(data) if self._drawn else data
         with _printing(self._stream):
             if self._text:
                 self._stream.write(self._text.feed(data))
             else:
                 self._stream.buffer.write(data)
-        self.is_within_a_line = self._is_terminal and not data.endswith(b"\n")
+        if data:
+            self.is_within_a_line = self._is_terminal and not data.endswith(b"\n")
+
+    def write_lines(self, lines: Iterable[tuple[str, bytes]]) -> None:
+        """Whole lines, each behind a label."""
+        shown = _shown_line if self._text else _as_it_is
+        with _printing(self._stream):
+            self._stream.flush()
+            self._stream.buffer.write(b"".join(shown(label, line) for label, line in lines))
 
     def finish(self) -> None:
         if self._text:
+            held = self._drawn.finish() if self._drawn else b""
             with _printing(self._stream):
-                self._stream.write(self._text.finish())
+                self._stream.write(self._text.feed(held) + self._text.finish())
+
+
+def _as_it_is(label: str, line: bytes) -> bytes:
+    return label.encode(errors="backslashreplace") + line.removesuffix(b"\n") + b"\n"
+
+
+def _shown_line(label: str, line: bytes) -> bytes:
+    """Without what was overwritten in it: that would overwrite the label."""
+    text = TtyText()
+    last = text.feed(line.rstrip(b"\r\n").rpartition(b"\r")[2]) + text.finish()
+    return f"{label}{last}\n".encode(errors="backslashreplace")

@@ -33,6 +33,7 @@ OPTIONS: Mapping[str, str] = {
     "cwd": "--cwd",
     "delay_s": "--delay",
     "env": "--env",
+    "filter": "--filter",
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
@@ -41,14 +42,16 @@ OPTIONS: Mapping[str, str] = {
     "name": "--name",
     "notify": "--notify",
     "priority": "--priority",
+    "shell": "--shell",
     "signal": "--signal",
     "since": "--since",
+    "stdin": "--stdin",
     "timeout_s": "--timeout",
     "watch": "--watch",
 }
 OPTION_ADVICE: Mapping[str, str] = {
     "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
-    "since": "Give one exactly as bgjob events printed it, or none for the newest events.",
+    "since": "Give one exactly as bgjob printed it, or a time, e.g. 8h.",
 }
 
 

@@ -113,14 +113,14 @@ class WholePattern:
         return self._find_at_start(data, 0, len(data))[0][0] >= 0
 
 
-def compile_pattern(text: str, *, literal: bool = False) -> Pattern:
+def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = False) -> Pattern:
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
     import re2  # type: ignore[import-untyped]  # here: most starts do not need it
 
     # Not re2.compile: it keeps the last 128 patterns, and makes three objects per match.
     engine: Any = re2._re2.RE2
     encoded = _encoded(text)
-    options = _options(re2.Options())
+    options = _options(re2.Options(), ignore_case=ignore_case)
     if literal:
         if "\n" in text:
             _refuse(text, "a newline", text.index("\n"), BY_LINE)
@@ -134,7 +134,7 @@ def compile_pattern(text: str, *, literal: bool = False) -> Pattern:
     return Pattern(
         partial(one.Match, engine.Anchor.UNANCHORED),
         partial(run.Match, engine.Anchor.ANCHOR_START) if run.ok() else None,
-        encoded if literal else b"",
+        encoded if literal and not ignore_case else b"",
     )
 
 

@@ -39,7 +39,7 @@ def window(cursor: str | None, log_end: int) -> Window:
     start, dash, end = cursor.partition("-")
     if not (start.isascii() and start.isdigit() and (not dash or (end.isascii() and end.isdigit()))):
         raise InvalidArgument(
-            f"since={cursor[:40]!r} is not a cursor. Pass one exactly as an answer gave it."
+            f"={cursor[:40]!r} is not a cursor.", "Pass one exactly as an answer gave it.", argument="since"
         )
     first, last = int(start[:20]), min(int(end[:20]), log_end) if dash else log_end
     return Window(first if first <= log_end else 0, last)

@@ -5,6 +5,7 @@ only if a reader asks for it. What an event may hold is in record_schema.
 """
 
 import json
+import math
 import os
 import re
 import stat
@@ -32,6 +33,14 @@ class Line(NamedTuple):
     job_id: str
     text: str
     behind: Cursor
+
+    @property
+    def at(self) -> float:
+        """Seconds since the epoch; of a line that is no event of ours, the future."""
+        try:
+            return float(self.text[len('{"at": ') :].partition(",")[0])
+        except ValueError:
+            return math.inf
 
     @property
     def event(self) -> Event | None:

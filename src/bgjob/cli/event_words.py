@@ -1,0 +1,75 @@
+"""What happened to a job, in a few words that follow its name."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bgjob.api.results import JobEvent
+from bgjob.cli.outcome import duration
+from bgjob.home.jobdir import how_ended
+
+Details = Mapping[str, Any]
+
+
+def what_happened(event: JobEvent) -> str:
+    """Its text comes from anywhere: it may have any characters."""
+    word = WORDS.get(event.kind)
+    return word(event.details) if word else _as_it_is(event)
+
+
+def _as_it_is(event: JobEvent) -> str:
+    """Of a kind that another version tells."""
+    return " ".join([event.kind, *(f"{name}={value}" for name, value in event.details.items())])
+
+
+def _ended(details: Details) -> str:
+    how, took = how_ended(dict(details)), details.get("duration_s")
+    if details.get("cause") == "signaled":
+        how = f"was killed by {details.get('signal')}"
+    why = f": {details['reason']}" if details.get("reason") else ""
+    return how + (f" after {duration(took)}" if isinstance(took, int | float) and not why else why)
+
+
+def _matched(details: Details) -> str:
+    left_out = f" (and {details['suppressed']} more lines)" if details.get("suppressed") else ""
+    return f"matched {details.get('pattern', '')}: {details.get('line', '')}".removesuffix(": ") + left_out
+
+
+def _restarting(details: Details) -> str:
+    ended = next(
+        (f"after {_of_run(word, details[word])}" for word in ("exit_code", "signal") if word in details), ""
+    )
+    return " ".join(filter(None, (f"restarts ({details.get('restart')})", ended, _pause(details))))
+
+
+def _of_run(word: str, value: object) -> str:
+    return f"exit code {value}" if word == "exit_code" else str(value)
+
+
+def _pause(details: Details) -> str:
+    return f"in {duration(details['in_s'])}" if isinstance(details.get("in_s"), int | float) else ""
+
+
+def _limit(verb: str) -> Callable[[Details], str]:
+    return lambda details: (
+        f"{verb} its {details.get('limit')} limit: {details.get('used')} of {details.get('of')}"
+    )
+
+
+def _input(details: Details) -> str:
+    return f"waits for input: {details.get('prompt') or ''}".removesuffix(": ")
+
+
+WORDS: Mapping[str, Callable[[Details], str]] = {
+    "started": lambda details: "started" + (f" (pid {details['pid']})" if details.get("pid") else ""),
+    "queued": lambda details: (
+        "queued" + (f" with priority {details['priority']}" if details.get("priority") else "")
+    ),
+    "moved": lambda details: f"has priority {details.get('priority')} now",
+    "ended": _ended,
+    "input": _input,
+    "matched": _matched,
+    "unwatched": lambda details: f"printed {details.get('bytes')} bytes that were not watched",
+    "restarting": _restarting,
+    "limit_near": _limit("is near"),
+    "limit_hit": _limit("is over"),
+}
