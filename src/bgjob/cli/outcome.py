@@ -2,10 +2,12 @@
 
 from bgjob.core.job import (
     Ended,
+    Exited,
     Job,
     Lost,
     OverLimit,
     Running,
+    Signaled,
     State,
     cause_word,
     end_details,
@@ -18,8 +20,11 @@ from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
 
+ENDS = {"killed": "killed", "timed_out": "timeout", "never_started": "not started"}
+
 
 def end(state: State) -> str:
+    """Its cause in a word: exit 3, SIGKILL, killed, timeout, memory, not started, lost."""
     match state:
         case Running():
             return "-"
@@ -27,11 +32,12 @@ def end(state: State) -> str:
             return "lost"
         case OverLimit(limit=limit):
             return limit
+        case Exited(code=code):
+            return f"exit {code}"
+        case Signaled(signal=number):
+            return signal_name(number)
         case ended:
-            code, number = exit_code(ended), signal_number(ended)
-            if code is not None:
-                return f"exit {code}"
-            return signal_name(number) if number else str(cause_word(ended))
+            return ENDS[str(cause_word(ended))]
 
 
 def last_words(job: Job) -> str:

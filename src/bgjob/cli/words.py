@@ -19,7 +19,7 @@ RUNNING = "bgjob ps --status running shows what runs, bgjob kill ends one"
 ADVICE: Mapping[type[BgjobError], str] = {
     JobLimitReached: f"bgjob run --queue has it start when a job ends; {RUNNING}.",
     StoreFull: f"Wait for a job to end; {RUNNING}.",
-    JobNotFound: "bgjob ps shows the ids that exist.",
+    JobNotFound: "bgjob ps shows the jobs that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
     NotSteerable: "bgjob ps tells what is known of it.",
@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "cwd": "--cwd",
     "delay_s": "--delay",
     "env": "--env",
+    "filter": "--filter",
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
@@ -46,6 +47,18 @@ OPTIONS: Mapping[str, str] = {
 OPTION_ADVICE: Mapping[str, str] = {
     "since": "Give one exactly as bgjob events printed it, or none for the newest events."
 }
+# In what the api says of a job, e.g. of processes that it has left running.
+COMMANDS: Mapping[str, str] = {
+    "kill_job": "bgjob kill",
+    "list_jobs": "bgjob ps",
+    "get_job_status": "bgjob status",
+}
+
+
+def hint_in_our_words(hint: str) -> str:
+    for tool, command in COMMANDS.items():
+        hint = hint.replace(tool, command)
+    return hint
 
 
 def in_our_words(error: BgjobError) -> str:
