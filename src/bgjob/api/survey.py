@@ -70,6 +70,11 @@ def phase_word(status: JobStatus) -> PhaseWord:
     return "waiting" if status.waits_for_input else "running"
 
 
+def ended_status(job: Job) -> JobStatus:
+    """Of a job that has ended and left nothing running, by its records alone."""
+    return JobStatus(job, job.state.output_bytes if isinstance(job.state, Ended) else 0, 0)
+
+
 def cpu_share(status: JobStatus) -> float | None:
     """Of one processor, on average since the job was started; None: not running, or the kernel does not tell."""
     cpu_s = status.activity.cpu_s if status.activity else None
@@ -140,6 +145,4 @@ class _Others:
     def _add_ended(self, job: Job) -> None:
         self.more = self.more or len(self.ended) == self._most
         if not self.more:
-            self.ended.append(
-                JobStatus(job, job.state.output_bytes if isinstance(job.state, Ended) else 0, 0)
-            )
+            self.ended.append(ended_status(job))

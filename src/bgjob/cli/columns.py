@@ -15,6 +15,7 @@ from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, Queued, reason, status_wo
 from bgjob.output.tty_text import cut, one_line
 
 Cell = Callable[[JobStatus, float], str]
+Columns = Sequence[tuple[Column, Cell]]
 
 STYLES = {
     "waiting": "bold yellow",
@@ -106,7 +107,7 @@ def _cwd_from_home(status: JobStatus, _now: float) -> str:
 
 
 # in the order in which they are shown
-_BEFORE: list[tuple[Column, Cell]] = [
+_BEFORE: Columns = [
     (Column("ID", 0), lambda status, _: status.job.id[:SHORT_ID_CHARACTERS]),
     (Column("STATUS", 0), lambda status, _: standing(status)),
     (Column("NAME", 0, least=12, most=40), lambda status, _: one_line(status.job.spec.name or "")),
@@ -117,12 +118,12 @@ _BEFORE: list[tuple[Column, Cell]] = [
     (Column("PORTS", 3, least=5, most=12), _ports),
     (Column("BY", 8, least=8, most=20), lambda status, _: one_line(started_by(status.job))),
 ]
-ON_A_TERMINAL: list[tuple[Column, Cell]] = [
+ON_A_TERMINAL: Columns = [
     *_BEFORE,
     (Column("CWD", 7, least=10, most=30, is_path=True), _cwd_from_home),
     (Column("COMMAND", 1, least=12), _command),
 ]
-IN_A_PIPE: list[tuple[Column, Cell]] = [
+IN_A_PIPE: Columns = [
     *_BEFORE,
     (Column("CWD", 0), _cwd),
     (Column("NOTE", 0), lambda status, _: note(status)),
@@ -130,20 +131,30 @@ IN_A_PIPE: list[tuple[Column, Cell]] = [
 ]
 
 
-def row(columns: Sequence[tuple[Column, Cell]], status: JobStatus, now: float) -> Row:
-    styles = [standing_style(status) if column.title == "STATUS" else "" for column, _ in columns]
-    return Row(
-        [cell(status, now) for _, cell in columns],
-        styles,
-        note(status),
-        NOTE_STYLES.get(phase_word(status), "dim"),
-    )
-
-
 def lines(
-    statuses: Sequence[JobStatus], now: float, room: int | None, paint: Paint = plain, *, titled: bool = True
+    statuses: Sequence[JobStatus],
+    now: float,
+    room: int | None,
+    paint: Paint = plain,
+    *,
+    titled: bool = True,
+    below: Callable[[JobStatus], Sequence[str]] | None = None,
 ) -> Iterator[str]:
-    """A table of them. room: of the terminal; None: there is none, and names are whole."""
-    columns = IN_A_PIPE if room is None else ON_A_TERMINAL
-    heads, rows = [column for column, _ in columns], [row(columns, status, now) for status in statuses]
+    """A table of them. room: of the terminal; None: there is none, and names are whole.
+
+    below: what is told under each; by default what it asks, or why it waits.
+    """
+    columns, below = IN_A_PIPE if room is None else ON_A_TERMINAL, below or _note_below
+    rows = [_row(columns, status, now, below(status)) for status in statuses]
+    heads = [column for column, _ in columns]
     yield from piped(heads, rows) if room is None else fitted(heads, rows, room, paint, titled=titled)
+
+
+def _note_below(status: JobStatus) -> list[str]:
+    return list(filter(None, [note(status)]))
+
+
+def _row(columns: Columns, status: JobStatus, now: float, below: Sequence[str]) -> Row:
+    styles = [standing_style(status) if column.title == "STATUS" else "" for column, _ in columns]
+    cells = [cell(status, now) for _, cell in columns]
+    return Row(cells, styles, below, NOTE_STYLES.get(phase_word(status), "dim"))

@@ -28,8 +28,8 @@ class Row(Frozen):
     cells: Sequence[str]
     styles: Sequence[str]
     """Of each cell."""
-    below: str = ""
-    """A line under the row."""
+    below: Sequence[str] = ()
+    """Lines under the row."""
     below_style: str = ""
 
 
@@ -46,17 +46,16 @@ def fitted(
 ) -> Iterator[str]:
     """No line is wider than `room`."""
     natural = [max(width(row.cells[at]) for row in rows) for at in range(len(columns))] if rows else []
-    natural = [max(wide, len(columns[at].title)) if wide else 0 for at, wide in enumerate(natural)]
+    natural = [max(wide, len(columns[at].title) * titled) if wide else 0 for at, wide in enumerate(natural)]
     shown = _chosen(columns, natural, room)
     widths = _widths(columns, natural, shown, room)
     parts = [(columns[at], widths[at]) for at in shown]
-    if titled and rows:
+    if rows and titled:
         yield paint(cut(_line([(column.title, column, wide) for column, wide in parts]), room), "dim")
     for row in rows:
         cells = [(row.cells[at], columns[at], widths[at]) for at in shown]
         yield _line(cells, room, paint, [row.styles[at] for at in shown])
-        if row.below:
-            yield paint(cut(INDENT + row.below, room), row.below_style)
+        yield from (paint(cut(INDENT + line, room), row.below_style) for line in row.below)
 
 
 def _titles(columns: Sequence[Column]) -> list[str]:

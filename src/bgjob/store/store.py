@@ -6,6 +6,7 @@
     watches/, watcher.lock jobs that need a watcher, see watch_registry
     on_event.json          how far the log of events has been handed to commands, see hooks
     notify.json, notified.json    how a person is told of jobs, see notify_rules
+    looked.json            up to which event a person has looked, see api.last_look
     slots/<n>              locked by the shim that uses it, see slots
     queue/                 jobs that wait for a slot, see queue_dir
     sessions/              which ends each client's session has still to be told, see sessions
