@@ -29,10 +29,10 @@ GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
         (Exited(*ENDED, code=0), "exit 0", "completed after 1.2 s", 0),
         (Exited(*ENDED, code=3), "exit 3", "failed with exit code 3 after 1.2 s", 3),
         (Signaled(*ENDED, signal=9), "SIGKILL", "was killed by SIGKILL after 1.2 s", 137),
-        (Killed(*ENDED, code=0, signal=None), "exit 0", "was killed after 1.2 s", 1),
-        (Killed(*ENDED, code=None, signal=15), "SIGTERM", "was killed after 1.2 s", 143),
+        (Killed(*ENDED, code=0, signal=None), "killed", "was killed after 1.2 s", 1),
+        (Killed(*ENDED, code=None, signal=15), "killed", "was killed after 1.2 s", 143),
         (Killed(*ENDED, code=None, signal=None), "killed", "was killed after 1.2 s", 1),
-        (TimedOut(*ENDED, code=0, signal=None), "exit 0", "timed out after 1.2 s", 1),
+        (TimedOut(*ENDED, code=0, signal=None), "timeout", "timed out after 1.2 s", 1),
         (MEMORY, "memory", "went over its memory limit after 1.2 s", 137),
         (
             OverLimit(*ENDED, limit="cpu", code=1, signal=None),
@@ -40,7 +40,7 @@ GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
             "went over its cpu limit after 1.2 s",
             1,
         ),
-        (GONE, "never_started", "did not start: no^[[2J such shell", 1),
+        (GONE, "not started", "did not start: no^[[2J such shell", 1),
         (Lost("nobody saw its end"), "lost", "was lost: nobody saw its end", 1),
     ],
 )

@@ -110,7 +110,10 @@ def _cwd_from_home(status: JobStatus, _now: float) -> str:
 _BEFORE: Columns = [
     (Column("ID", 0), lambda status, _: status.job.id[:SHORT_ID_CHARACTERS]),
     (Column("STATUS", 0), lambda status, _: standing(status)),
-    (Column("NAME", 0, least=12, most=40), lambda status, _: one_line(status.job.spec.name or "")),
+    (
+        Column("NAME", 0, least=12, readable=16, most=24),
+        lambda status, _: one_line(status.job.spec.name or ""),
+    ),
     (Column("TIME", 2, is_right=True), _time),
     (Column("ENDED", 4, is_right=True), _ended),
     (Column("CPU", 5, is_right=True), _cpu),
@@ -121,7 +124,7 @@ _BEFORE: Columns = [
 ON_A_TERMINAL: Columns = [
     *_BEFORE,
     (Column("CWD", 7, least=10, most=30, is_path=True), _cwd_from_home),
-    (Column("COMMAND", 1, least=12), _command),
+    (Column("COMMAND", 1, least=12, readable=24, most=40), _command),
 ]
 IN_A_PIPE: Columns = [
     *_BEFORE,

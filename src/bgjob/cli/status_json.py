@@ -70,8 +70,7 @@ def _output(status: JobStatus) -> dict[str, Any]:
 def _spec(status: JobStatus) -> dict[str, Any]:
     spec, state = status.job.spec, status.job.state
     return {
-        # of a running job only: later another process may have the number
-        "pid": state.run.pid if isinstance(state, Running) and state.run else None,
+        "pid": _pid(status),
         "descendants": status.descendants,
         "shell": spec.shell,
         "stdin": spec.stdin,
@@ -87,6 +86,13 @@ def _spec(status: JobStatus) -> dict[str, Any]:
         "notify": None if spec.notify is None else {way: list(kinds) for way, kinds in spec.notify.items()},
         "restart": dict(spec.restart) or None,
     }
+
+
+def _pid(status: JobStatus) -> int | None:
+    """Of a running job only: later another process may have the number."""
+    state = status.job.state
+    is_there = isinstance(state, Running) and phase_word(status) != "restarting"
+    return status.job.run.pid if is_there and status.job.run else None
 
 
 def _history(status: JobStatus) -> dict[str, Any]:

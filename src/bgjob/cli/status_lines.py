@@ -56,7 +56,7 @@ def _standing(status: JobStatus) -> Facts:
 
 def _start(status: JobStatus, now: float) -> Facts:
     job, seconds = status.job, time_s(status, now)
-    yield "command", job.spec.command
+    yield from _worded("command", job.spec.command.split("\n"))
     yield "cwd", job.spec.cwd
     if by := started_by(job):
         version = job.spec.by.get("version")
@@ -76,7 +76,7 @@ def _moment(at: float, now: float) -> str:
 
 def _usage(status: JobStatus) -> Facts:
     run, activity = status.job.run, status.activity
-    if run and isinstance(status.job.state, Running):
+    if run and isinstance(status.job.state, Running) and phase_word(status) != "restarting":
         yield "pid", str(run.pid)
     if activity is None:
         return

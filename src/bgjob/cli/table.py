@@ -1,6 +1,6 @@
 """A table that fits the terminal: of its columns, those that matter most, as wide as there is room for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bgjob.cli.colours import Paint, plain
 from bgjob.core.frozen import Frozen
@@ -8,6 +8,7 @@ from bgjob.output.tty_text import ELLIPSIS, cut, width
 
 GAP = "  "
 INDENT = " " * 10  # below the ids: what belongs to the row above it
+LUXURY_RANK = 7
 NOTHING = "-"  # where no terminal is: each line has every column
 
 
@@ -17,6 +18,8 @@ class Column(Frozen):
     """On a terminal without room for all, the columns of the highest ranks are left out."""
     least: int | None = None
     """None: it is shown whole or not at all. Else a longer cell may be cut to so many columns."""
+    readable: int = 0
+    """For a column of a high rank no other is cut below this."""
     most: int = 1000
     """It gets more when all others have what they want."""
     is_right: bool = False
@@ -65,15 +68,23 @@ def _titles(columns: Sequence[Column]) -> list[str]:
 def _chosen(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
     """Which columns are shown: the most important ones that fit; none that is empty."""
     chosen: list[int] = []
-    for at in sorted(range(len(columns)), key=lambda at: columns[at].rank):
-        needed = sum(_least(columns[each], natural[each]) + len(GAP) for each in [*chosen, at]) - len(GAP)
-        if natural and natural[at] and (columns[at].rank == 0 or needed <= room):
-            chosen.append(at)
+    for at in _by_rank(columns, filter(natural.__getitem__, range(len(natural)))):
+        is_luxury = columns[at].rank >= LUXURY_RANK
+        widths = [_least(columns[each], natural[each], is_luxury) for each in [*chosen, at]]
+        if columns[at].rank and sum(widths) + len(GAP) * len(chosen) > room:
+            break
+        chosen.append(at)
     return sorted(chosen)
 
 
-def _least(column: Column, natural: int) -> int:
-    return natural if column.least is None else min(natural, max(column.least, len(column.title)))
+def _by_rank(columns: Sequence[Column], some: Iterable[int]) -> list[int]:
+    return sorted(some, key=lambda at: columns[at].rank)
+
+
+def _least(column: Column, natural: int, is_luxury: bool = False) -> int:
+    if column.least is None:
+        return natural
+    return min(natural, max(column.least, column.readable * is_luxury, len(column.title)))
 
 
 def _widths(
@@ -82,7 +93,7 @@ def _widths(
     widths = {at: _least(columns[at], natural[at]) for at in shown}
     spare = room - sum(widths.values()) - len(GAP) * (len(shown) - 1)
     for is_last in (False, True):
-        for at in shown:
+        for at in _by_rank(columns, shown):
             wanted = natural[at] if is_last else min(natural[at], columns[at].most)
             more = max(0, min(spare, wanted - widths[at]))
             widths[at], spare = widths[at] + more, spare - more

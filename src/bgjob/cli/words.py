@@ -49,6 +49,7 @@ OPTION_ADVICE: Mapping[str, str] = {
 }
 # In what the api says of a job, e.g. of processes that it has left running.
 COMMANDS: Mapping[str, str] = {
+    "search_job_output": "bgjob grep",
     "kill_job": "bgjob kill",
     "list_jobs": "bgjob ps",
     "get_job_status": "bgjob status",
