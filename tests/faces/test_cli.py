@@ -101,8 +101,8 @@ class TestRun:
             "--limit", "silence_s=0.2", "--limit", "open_files=50", "--name", "mute", "sleep 1000"
         )
         assert ended(job_id).limits == {"open_files": 50, "silence_s": 0.2}
-        (line,) = cli("ps", "--limit", "1").stdout.splitlines()[1:]
-        assert line.split()[1:3] == ["killed", "silence"]
+        (line,) = cli("ps", "--filter", job_id).stdout.splitlines()[1:]
+        assert line.split()[1:3] == ["silence", "mute"]
 
     @pytest.mark.parametrize(
         ("limit", "word"),
@@ -131,13 +131,13 @@ class TestPs:
         names = {"fine": "exit 0", "broken": "exit 3", "shot": "kill -9 $$"}
         for name, command in names.items():
             ended(cli.run("--name", name, command))
-        lines = cli("ps", "--limit", "3").stdout.splitlines()
-        assert lines[0].split() == ["ID", "STATUS", "END", "AGE", "NAME", "COMMAND"]
-        shown = [re.split(r" {2,}", line)[1:3] + re.split(r" {2,}", line)[4:] for line in lines[1:]]
+        lines = [re.split(r" {2,}", line) for line in cli("ps", "--limit", "3").stdout.splitlines()]
+        assert lines[0][:3] + lines[0][-1:] == ["ID", "STATUS", "NAME", "COMMAND"]
+        shown = [line[1:3] + line[-1:] for line in lines if line[2] in names]
         assert shown == [
-            ["killed", "SIGKILL", "shot", "kill -9 $$"],
-            ["failed", "exit 3", "broken", "exit 3"],
-            ["completed", "exit 0", "fine", "exit 0"],
+            ["SIGKILL", "shot", "kill -9 $$"],
+            ["exit 3", "broken", "exit 3"],
+            ["exit 0", "fine", "exit 0"],
         ]
 
     def test_it_shows_only_the_status_asked_for(self, cli: Cli, gate: Gate) -> None:
@@ -145,21 +145,22 @@ class TestPs:
         gate.wait_until_reached()
         lines = cli("ps", "--status", "running").stdout.splitlines()
         assert [line[:8] for line in lines[1:]] == [job_id[:8]]
-        assert re.split(r" {2,}", lines[1])[2] == "-"
+        assert re.split(r" {2,}", lines[1])[1:3] == ["running", "the one"]
         cli("kill", job_id)
 
     def test_what_a_job_left_running_is_shown_and_killed(self, cli: Cli, ended: Ended) -> None:
         job_id = cli.run("--name", "daemon", "sleep 1000 & exit 3")
         ended(job_id)
         (row,) = [line for line in cli("ps", "--status", "running").stdout.splitlines() if "daemon" in line]
-        assert re.split(r" {2,}", row)[1:3] == ["failed", "exit 3, 1 left"]
+        assert re.split(r" {2,}", row)[1:3] == ["exit 3, 1 left", "daemon"]
         assert cli("kill", job_id).stdout == "killed (1 process)\n"
         assert job_id[:8] not in cli("ps", "--status", "running").stdout
 
     def test_each_job_has_one_line_whatever_its_command(self, cli: Cli, ended: Ended) -> None:
         """And none of its bytes steer the terminal."""
-        ended(cli.run("true\n# \x1b[2J\x07 \x9b31m"))
-        shown = cli("ps", "--limit", "1").stdout
+        job_id = cli.run("true\n# \x1b[2J\x07 \x9b31m")
+        ended(job_id)
+        shown = cli("ps", "--filter", job_id).stdout
         assert len(shown.splitlines()) == 2
         assert all(letter.isprintable() for letter in shown.replace("\n", ""))
 

@@ -1,16 +1,10 @@
 """At a terminal: nothing that a job prints or is called steers it, and what is shown fits."""
 
-import fcntl
-import os
-import pty
 import re
 import shlex
 import signal
-import struct
 import subprocess
-import termios
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +12,8 @@ import wcwidth  # type: ignore[import-untyped, unused-ignore]
 
 from bgjob.home import event_log
 from tests.faces.command_line import BGJOB, Cli, Ended
-from tests.support.escapes import ESCAPES, SGR, STEERS, UNSEEN, as_text
+from tests.faces.own_terminal import assert_only_shown, seen, terminal
+from tests.support.escapes import ESCAPES, as_text
 from tests.support.homes import end_all_jobs
 from tests.support.stores import job_with
 
@@ -35,63 +30,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def cli(home: Path) -> Cli:
     return Cli(home)
-
-
-class Terminal:
-    """A command on a terminal of its own: stdin, stdout and stderr."""
-
-    def __init__(self, cli: Cli, arguments: Sequence[str | bytes], columns: int = 80) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.process = subprocess.Popen(
-            [BGJOB, *arguments], env=cli.environment, stdin=slave, stdout=slave, stderr=slave
-        )
-        os.close(slave)
-        self.seen = b""
-
-    def read_until(self, text: bytes) -> None:
-        while text not in self.seen:
-            assert self._read(), f"{text!r} does not come: {self.seen!r}"
-
-    def read_to_the_end(self) -> bytes:
-        while self._read():
-            pass
-        self.process.wait()
-        return self.seen
-
-    def _read(self) -> bytes:
-        try:
-            data = os.read(self._master, 1 << 16)
-        except OSError:  # nobody has the other end any more
-            return b""
-        self.seen += data
-        return data
-
-    def close(self) -> None:
-        os.close(self._master)
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def terminal(cli: Cli, *arguments: str | bytes, columns: int = 80) -> Iterator[Terminal]:
-    opened = Terminal(cli, arguments, columns)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def seen(cli: Cli, *arguments: str | bytes, columns: int = 80) -> bytes:
-    with terminal(cli, *arguments, columns=columns) as opened:
-        return opened.read_to_the_end()
-
-
-def assert_only_shown(seen: bytes) -> str:
-    """Nothing in it steers a terminal but colours, and nothing hides."""
-    plain = SGR.sub("", seen.decode())
-    assert (STEERS.findall(plain), UNSEEN.findall(plain)) == ([], [])
-    return plain
 
 
 class TestLogs:
@@ -212,7 +150,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 class TestThePsTable:
     @pytest.mark.parametrize("columns", [60, 133])
     def test_it_fits_the_terminal(self, named: Cli, columns: int) -> None:
-        lines = seen(named, "ps", columns=columns).decode().splitlines()
+        lines = seen(named, "ps", columns=columns, NO_COLOR="1").decode().splitlines()
         assert len(lines) == 1 + len(NAMES)
         assert max(map(wcwidth.wcswidth, lines)) <= columns
         assert all("…" in line for line in lines[1:])
@@ -223,7 +161,8 @@ class TestThePsTable:
         assert all(f"  {name} " in shown for name in NAMES)
 
     def test_a_cut_name_can_be_typed_back(self, named: Cli) -> None:
-        names = [re.split(r" {2,}", line)[4] for line in seen(named, "ps", columns=60).decode().splitlines()]
+        lines = seen(named, "ps", columns=60, NO_COLOR="1").decode().splitlines()
+        names = [re.split(r" {2,}", line)[2] for line in lines]
         cut = [name for name in names if name.endswith("…")]
         assert len(cut) == len(NAMES) - 1
         for name in cut[1:2]:
@@ -236,7 +175,7 @@ class TestThePsTable:
     def test_a_job_in_the_queue_is_not_said_to_run(self, cli: Cli) -> None:
         job_id = cli.run("--delay", "1000", "--name", "later", "true")
         (row,) = [line for line in cli("ps", "--limit", "1000").stdout.splitlines() if line[:8] == job_id[:8]]
-        assert row.split()[1:3] == ["queued", "-"]
+        assert row.split()[1:3] == ["queued", "later"]
         assert job_id[:8] in cli("ps", "--status", "queued").stdout
         assert job_id[:8] not in cli("ps", "--status", "running", "--limit", "1000").stdout
         assert cli("kill", "later").stdout == "killed (0 processes)\n"

@@ -150,7 +150,7 @@ def lines(
     columns, below = IN_A_PIPE if room is None else ON_A_TERMINAL, below or _note_below
     rows = [_row(columns, status, now, below(status)) for status in statuses]
     heads = [column for column, _ in columns]
-    yield from piped(heads, rows) if room is None else fitted(heads, rows, room, paint, titled=titled)
+    yield from piped(heads, rows, paint) if room is None else fitted(heads, rows, room, paint, titled=titled)
 
 
 def _note_below(status: JobStatus) -> list[str]:

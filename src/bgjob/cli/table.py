@@ -36,12 +36,13 @@ class Row(Frozen):
     below_style: str = ""
 
 
-def piped(columns: Sequence[Column], rows: Sequence[Row]) -> Iterator[str]:
+def piped(columns: Sequence[Column], rows: Sequence[Row], paint: Paint = plain) -> Iterator[str]:
     """For a program: each row is one line and has every column, and nothing is cut."""
     cells = [[cell or NOTHING for cell in row.cells] for row in rows]
     widths = [max(map(width, column)) for column in zip(_titles(columns), *cells, strict=True)]
-    for line in (_titles(columns), *cells):
-        yield _line(list(zip(line, columns, widths, strict=True)))
+    yield _line(list(zip(_titles(columns), columns, widths, strict=True)))
+    for row, texts in zip(rows, cells, strict=True):
+        yield _line(list(zip(texts, columns, widths, strict=True)), None, paint, row.styles)
 
 
 def fitted(
