@@ -299,6 +299,7 @@ class TestWatching:
         shell.wait_for("newcomer")
         assert shell.screen.count("STATUS") == 1
         shell.press("C-c")
+        shell.wait_until(lambda: "STATUS" not in shell.screen, "the list is gone")
         shell.type("echo code $?\n")
         shell.wait_for("code 130")
         assert "ready" in shell.screen

@@ -7,6 +7,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Any, Self
 
 from bgjob.cli import streams
 from bgjob.core.errors import InvalidArgument
@@ -16,6 +17,7 @@ EVERY_S = 0.4
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 TOP, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 ENDING_KEYS = b"qQ\x04"  # ctrl-d
+SUSPENDING_KEY = 0x1A  # ctrl-z
 
 
 def repaint(lines: Callable[[int], Iterator[str]], environ: Mapping[str, str]) -> None:
@@ -26,12 +28,15 @@ def repaint(lines: Callable[[int], Iterator[str]], environ: Mapping[str, str]) -
             "Without it the list is printed once.",
             argument="watch",
         )
-    with _Screen():
+    with _Screen() as screen:
         while True:
             size = os.get_terminal_size(1)
             _paint(list(lines(size.columns or 80)), size.lines or 24)
-            if _is_ended_by_key():
+            keys = _keys()
+            if not keys.isdisjoint(ENDING_KEYS):
                 return
+            if SUSPENDING_KEY in keys:
+                screen.suspend()
 
 
 def _paint(lines: list[str], height: int) -> None:
@@ -42,19 +47,19 @@ def _paint(lines: list[str], height: int) -> None:
     streams.write(TOP + painted + (f"\r\n{CLEAR_BELOW}" if len(lines) < height else ""))
 
 
-def _is_ended_by_key() -> bool:
+def _keys() -> set[int]:
     """Waits for a key, as long as a picture stays."""
     ready, _, _ = select.select([0] if sys.stdin.isatty() else [], [], [], EVERY_S)
-    return bool(ready) and (os.read(0, 1) or ENDING_KEYS)[0] in ENDING_KEYS
+    return set(os.read(0, 1024) or ENDING_KEYS) if ready else set()
 
 
 class _Screen:
     """The terminal is ours while we are in the foreground: no echo, and what was on it comes back afterwards."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._handlers = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
-        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._pause)
         self._take()
+        return self
 
     def __exit__(self, *_error: object) -> None:
         try:
@@ -63,27 +68,30 @@ class _Screen:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
 
+    def suspend(self) -> None:
+        """As ctrl-z does: the shell gets its terminal, and we ours again when the person comes back."""
+        self._give_back()
+        os.kill(0, signal.SIGTSTP)  # all processes of the command line, as the terminal would
+        self._take()
+
     def _take(self) -> None:
         self._modes = termios.tcgetattr(0) if sys.stdin.isatty() else None
         if self._modes:
-            flags = self._modes[3] & ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(0, termios.TCSADRAIN, [*self._modes[:3], flags, *self._modes[4:]])
+            termios.tcsetattr(0, termios.TCSADRAIN, _by_key(self._modes))
         streams.write(ENTER)
 
     def _give_back(self) -> None:
         if self._modes:
-            termios.tcsetattr(
-                0, termios.TCSAFLUSH, self._modes
-            )  # keys that were pressed meanwhile were for us
+            termios.tcsetattr(0, termios.TCSADRAIN, self._modes)
         streams.write(LEAVE)
 
-    def _pause(self, number: int, _frame: FrameType | None) -> None:
-        """ctrl-z: the shell gets its terminal, and we ours again when the person comes back."""
-        self._give_back()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        signal.signal(number, self._pause)
-        self._take()
+
+def _by_key(modes: list[Any]) -> list[Any]:
+    """Each key is read when it is pressed, and not shown. ctrl-z is one: a signal would leave our screen behind."""
+    changed, characters = list(modes), list(modes[6])
+    changed[3] &= ~(termios.ECHO | termios.ICANON)
+    characters[termios.VSUSP] = bytes([os.fpathconf(0, "PC_VDISABLE")])
+    return [*changed[:6], characters]
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
