@@ -293,6 +293,34 @@ class TestNamingAJob:
         assert_one_line_of_error(result, "not found")
         assert len(result.stderr) < 300
 
+    @pytest.mark.parametrize("command", ["logs", "status", "kill"])
+    def test_a_word_that_nearly_fits_gets_the_name_that_may_be_meant(
+        self, cli: Cli, ended: Ended, command: str
+    ) -> None:
+        ended(cli.run("--name", "integration", "true"))
+        said = cli(command, "intergation").stderr
+        assert said == (
+            "bgjob: Job intergation not found. Did you mean 'integration'? bgjob ps shows the jobs that exist.\n"
+        )
+
+    def test_or_the_id_as_a_list_shows_it(self, cli: Cli, home: Path) -> None:
+        job_with(home, id="5eadbee5-0000-4000-8000-000000000000")
+        assert "Did you mean '5eadbee5'?" in cli("logs", "5eadbee6").stderr
+
+    def test_to_read_the_beginning_of_a_name_is_enough_if_it_is_the_only_one(
+        self, cli: Cli, ended: Ended
+    ) -> None:
+        for name in ("quartz-one", "quartz-two"):
+            ended(cli.run("--name", name, f"echo {name}"))
+        assert cli("logs", "quartz-o").stdout == "quartz-one\n"
+        assert_one_line_of_error(cli("logs", "quartz"), "'quartz' fits 2 names", "Give more of it, or an id")
+
+    def test_to_kill_takes_the_whole_name_or_three_characters_of_the_id(self, cli: Cli) -> None:
+        job_id = cli.run("--name", "precious", "cat")
+        assert_one_line_of_error(cli("kill", "preciou"), "Did you mean 'precious'?")
+        assert_one_line_of_error(cli("kill", job_id[:2]), "is too little of an id")
+        assert cli("kill", "precious").stdout.startswith("killed")
+
     def test_to_run_after_what_is_not_there_is_one_line_of_error(self, cli: Cli) -> None:
         assert_one_line_of_error(cli("run", "--after", "nobody", "true"), "Job nobody not found")
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,51 +12,17 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, open_jobs
+from bgjob.store.store import Store
 from tests.faces.command_line import BGJOB, Cli
 from tests.faces.own_terminal import assert_only_shown, seen
-from tests.faces.steady import steady
-from tests.support.escapes import ESCAPES, as_text
+from tests.faces.worlds import Attacked, World
+from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.server import StartServer
-from tests.support.stores import job_with
+from tests.support.stores import job_with, running_job
 from tests.support.tmux import Terminal
 from tests.support.tmux import terminal as tmux_terminal
 from tests.support.waiting import wait_until
-
-ASK = "printf 'Go on? [y/N] '; read answer\n"
-SERVE = """
-import socket
-listening = socket.create_server(("127.0.0.1", 0))
-listening.accept()
-"""
-
-
-class World:
-    """Jobs of each kind: one at a prompt, one that listens, one in the queue, one that failed."""
-
-    def __init__(self, place: Path) -> None:
-        self.home, self.cli = place / "home", Cli(place / "home")
-        (place / "ask").write_text(ASK)
-        (place / "serve").write_text(SERVE)
-        self.bad = self.run("--name", "bad", "exit 3")
-        self.later = self.run("--name", "later", "--delay", "1000000", "true")
-        self.web = self.run("--name", "web", "--env", f"W={place / 'serve'}", "python3 $W")
-        self.deploy = self.run("--name", "deploy-to-eu", "--env", f"A={place / 'ask'}", "sh $A")
-        with_jobs = open_jobs(self.cli.environment, many=False)
-        wait_until(lambda: with_jobs.status(self.bad).descendants == 0, "bad ends")
-        wait_until(lambda: bool(with_jobs.status(self.deploy).prompt), "deploy asks")
-        wait_until(lambda: bool(self._ports(with_jobs)), "web listens")
-        (self.port,) = self._ports(with_jobs)
-
-    def run(self, *arguments: str) -> str:
-        return self.cli.run("--cwd", "/usr/bin", *arguments)
-
-    def _ports(self, jobs: Jobs) -> list[int]:
-        activity = jobs.status(self.web, detail=True).activity
-        return [each.port for each in (activity.listening if activity else None) or ()]
-
-    def steady(self, text: str) -> str:
-        return steady(text.replace(str(self.port), "PORT"))
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +92,24 @@ class TestWhatItShows:
         server.execute("exit 0", name="theirs", wait_s=30)
         (line,) = Cli(home)("ps", "--filter", "by=agent-x").stdout.splitlines()[1:]
         assert "agent-x" in line
+
+    def test_a_job_whose_processes_are_stopped_is_paused(self, home: Path, gate: Gate, jobs: Jobs) -> None:
+        job_id = Cli(home).run("--name", "still", f"exec sh -c {shlex.quote(gate.pause)}")
+        gate.wait_until_reached()
+        for pid in jobs.processes(job_id):
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: " paused " in Cli(home)("ps").stdout, "it is shown as paused")
+
+    def test_a_job_that_waits_to_be_run_again_is_said_to_restart(self, home: Path) -> None:
+        cli = Cli(home)
+        cli.run("--restart", "always", "--backoff", "60", "exit 1")
+        wait_until(lambda: " restarting " in cli("ps").stdout, "it is shown so")
+
+    def test_why_a_job_is_lost_stands_below_it(self, home: Path) -> None:
+        os.close(running_job(Store(str(home))).lock)
+        lines = seen(Cli(home), "ps", NO_COLOR="1").decode().splitlines()
+        assert re.fullmatch(r"[0-9a-f]{8}  lost .*", lines[1])
+        assert re.match(r" {10}\w", lines[2])
 
 
 class TestChoosing:
@@ -331,6 +316,13 @@ class TestWatching:
         shell.press("C-c")
         shell.wait_until(lambda: "STATUS" not in shell.screen, "the list is gone")
 
+    def test_sigterm_ends_it_and_leaves_the_terminal_clean(self, shell: Terminal, tmp_path: Path) -> None:
+        shell.type("sh -c 'echo $$ > pid; exec bgjob ps --watch'\n")
+        shell.wait_for("asks: Go on? [y/N]")
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGTERM)
+        shell.wait_until(lambda: "STATUS" not in shell.screen, "the list is gone")
+        assert modes_are_as_before(shell, tmp_path)
+
     def test_a_terminal_that_is_too_low_says_how_much_is_missing(self, world: World, tmp_path: Path) -> None:
         environment = {**world.cli.environment, "NO_COLOR": "1"}
         with tmux_terminal([BGJOB, "ps", "--watch"], tmp_path, environment, 100, 4) as opened:
@@ -340,40 +332,20 @@ class TestWatching:
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    place = tmp_path_factory.mktemp("attacked")
-    cli = Cli(place / "home")
-    text = "|".join(map(as_text, ESCAPES.values()))
-    job_with(place / "home", name=text[:150], command=text, cwd=text, by={"client": text, "session": text})
-    for number, prompt in enumerate(prompts()):
-        (place / str(number)).write_bytes(prompt)
-        cli.run("--name", f"asks {number}", f"cat {place / str(number)}; read answer")
-    jobs = open_jobs(cli.environment, many=False)
-    asking = jobs.list("running", 100).jobs
-    wait_until(lambda: all(jobs.status(job.id).waits_for_input for job in asking), "all ask")
-    yield cli
-    end_all_jobs(place / "home")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
+    attacked = Attacked(tmp_path_factory.mktemp("attacked"))
+    yield attacked
+    end_all_jobs(attacked.home)
 
 
 class TestEscapes:
     """What a job asks, is called or runs may contain anything: a terminal is given none of it."""
 
     @pytest.mark.parametrize("columns", [60, 4000])
-    def test_ps(self, attacked: Cli, columns: int) -> None:
-        shown = assert_only_shown(seen(attacked, "ps", columns=columns)).splitlines()
-        assert len([line for line in shown if "asks " in line and "waiting" in line]) == len(list(prompts()))
-        assert len(shown) == 2 + 2 * len(list(prompts()))
+    def test_ps(self, attacked: Attacked, columns: int) -> None:
+        shown = assert_only_shown(seen(attacked.cli, "ps", columns=columns)).splitlines()
+        assert len([line for line in shown if "asks " in line and "waiting" in line]) == len(attacked.asking)
+        assert len(shown) == 2 + 2 * len(attacked.asking)
 
-    def test_json(self, attacked: Cli) -> None:
-        assert_only_shown(seen(attacked, "ps", "--json"))
-
-
-def prompts() -> Iterator[bytes]:
-    """The corpus in pieces of the size of a prompt."""
-    piece = b""
-    for escape in ESCAPES.values():
-        if len(piece) + len(escape) > 250:
-            yield piece
-            piece = b""
-        piece += b"<" + escape + b">"
-    yield piece
+    def test_json(self, attacked: Attacked) -> None:
+        assert_only_shown(seen(attacked.cli, "ps", "--json"))
