@@ -30,8 +30,13 @@ class Survey(Frozen):
     """In the order in which they are to start."""
     ended: Sequence[JobStatus]
     """The newest job first. What a look at their processes or output would tell is not in it."""
-    more: bool
-    """There are more queued or ended jobs than were asked for."""
+    more_queued: bool
+    """There are more than were asked for."""
+    more_ended: bool
+
+    @property
+    def more(self) -> bool:
+        return self.more_queued or self.more_ended
 
     def __iter__(self) -> Iterator[JobStatus]:
         yield from (*self.waiting, *self.running, *self.queued, *self.ended)
@@ -53,7 +58,7 @@ def survey(
         others.look({job.id for job in queued}, set(queue))
     places = places_of(context, queued)
     told = [JobStatus(job, 0, 0, place=places.get(job.id)) for job in queued]
-    return Survey(others.waiting, others.running, told, others.ended, more_queued or others.more)
+    return Survey(others.waiting, others.running, told, others.ended, more_queued, others.more)
 
 
 def phase_word(status: JobStatus) -> PhaseWord:
@@ -138,9 +143,15 @@ class _Others:
             self._add_ended(job)
 
     def _add_running(self, job: Job) -> None:
-        snapshot = Snapshot(self._context, job.id)
-        status = status_of(self._context, snapshot, detail=True, deadline=self._deadline)
-        (self.waiting if phase_word(status) == "waiting" else self.running).append(status)
+        try:
+            snapshot = Snapshot(self._context, job.id)
+            status = status_of(self._context, snapshot, detail=True, deadline=self._deadline)
+        except JobNotFound:
+            return  # it has ended and was cleaned up meanwhile
+        if isinstance(status.job.state, Running) or status.left_running:
+            (self.waiting if phase_word(status) == "waiting" else self.running).append(status)
+        else:
+            self._add(status.job)
 
     def _add_ended(self, job: Job) -> None:
         self.more = self.more or len(self.ended) == self._most

@@ -37,11 +37,11 @@ class _Overview:
         if not any(True for _ in self._jobs):
             yield NO_JOBS
             return
-        yield from self._section("Waiting for you", self._jobs.waiting, None, _answer)
+        yield from self._section("Waiting for you", self._jobs.waiting, None, below=_answer)
         yield from self._section("Running", self._jobs.running, MOST_RUNNING)
-        yield from self._section("Queued", self._jobs.queued, MOST_QUEUED)
+        yield from self._section("Queued", self._jobs.queued, MOST_QUEUED, more=self._jobs.more_queued)
         ended = [status for status in self._new.ended if status.job.id not in self._running_ids()]
-        yield from self._section(self._ended_title(), ended, MOST_ENDED)
+        yield from self._section(self._ended_title(), ended, MOST_ENDED, more=self._new.more)
         if not (self._jobs.waiting or self._jobs.running or self._jobs.queued):
             yield from self._nothing(has_ended=bool(ended))
         yield self._paint(NEXT, "dim")
@@ -55,6 +55,8 @@ class _Overview:
         title: str,
         jobs: Sequence[JobStatus],
         most: int | None,
+        *,
+        more: bool = False,
         below: Callable[[JobStatus], Sequence[str]] | None = None,
     ) -> Iterator[str]:
         if not jobs:
@@ -62,8 +64,8 @@ class _Overview:
         yield self._paint(title, "bold")
         is_titled = jobs is self._jobs.running
         yield from lines(jobs[:most], time.time(), self._room, self._paint, titled=is_titled, below=below)
-        if most is not None and len(jobs) > most:
-            yield f"and {len(jobs) - most} more: bgjob ps --all"
+        if more or (most is not None and len(jobs) > most):
+            yield "and more: bgjob ps --all"
         yield ""
 
     def _ended_title(self) -> str:

@@ -1,6 +1,7 @@
 """bgjob ps: a list of jobs, with what matters first."""
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import get_args
@@ -10,6 +11,8 @@ from bgjob.api.filter import job_filter
 from bgjob.api.survey import Survey, survey
 from bgjob.cli import streams
 from bgjob.cli.arguments import count
+from bgjob.cli.colours import painter
+from bgjob.cli.columns import lines
 from bgjob.core.job import StatusWord
 
 EPILOG = """\
@@ -81,11 +84,6 @@ def _printed(options: argparse.Namespace, environ: Mapping[str, str], found: Sur
 def _shown(
     options: argparse.Namespace, environ: Mapping[str, str], found: Survey, room: int | None
 ) -> Iterator[str]:
-    import sys
-
-    from bgjob.cli.colours import painter
-    from bgjob.cli.columns import lines
-
     jobs = list(found)
     if jobs or room is None:
         yield from lines(jobs, time.time(), room, painter(sys.stdout, environ))

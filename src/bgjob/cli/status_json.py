@@ -39,7 +39,7 @@ def _standing(status: JobStatus) -> dict[str, Any]:
         "prompt": status.prompt,
         "position": place.position if place else None,
         "priority": place.priority if place else None,
-        "reason": place.reason if place else job_as_json(status.job).get("reason"),
+        "reason": place.reason if place else None,
         "left_running": status.left_running or None,
         "duration_s": None if status.ran_s is None else round(status.ran_s, 3),
     }

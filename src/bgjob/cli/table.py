@@ -8,7 +8,7 @@ from bgjob.output.tty_text import ELLIPSIS, cut, width
 
 GAP = "  "
 INDENT = " " * 10  # below the ids: what belongs to the row above it
-LUXURY_RANK = 7
+MINOR_RANK = 7  # and above: shown only where all others can be read
 NOTHING = "-"  # where no terminal is: each line has every column
 
 
@@ -19,7 +19,7 @@ class Column(Frozen):
     least: int | None = None
     """None: it is shown whole or not at all. Else a longer cell may be cut to so many columns."""
     readable: int = 0
-    """For a column of a high rank no other is cut below this."""
+    """For a column of a minor rank it is not cut below this."""
     most: int = 1000
     """It gets more when all others have what they want."""
     is_right: bool = False
@@ -70,8 +70,8 @@ def _chosen(columns: Sequence[Column], natural: Sequence[int], room: int) -> lis
     """Which columns are shown: the most important ones that fit; none that is empty."""
     chosen: list[int] = []
     for at in _by_rank(columns, filter(natural.__getitem__, range(len(natural)))):
-        is_luxury = columns[at].rank >= LUXURY_RANK
-        widths = [_least(columns[each], natural[each], is_luxury) for each in [*chosen, at]]
+        is_minor = columns[at].rank >= MINOR_RANK
+        widths = [_least(columns[each], natural[each], is_minor) for each in [*chosen, at]]
         if columns[at].rank and sum(widths) + len(GAP) * len(chosen) > room:
             break
         chosen.append(at)
@@ -82,10 +82,10 @@ def _by_rank(columns: Sequence[Column], some: Iterable[int]) -> list[int]:
     return sorted(some, key=lambda at: columns[at].rank)
 
 
-def _least(column: Column, natural: int, is_luxury: bool = False) -> int:
+def _least(column: Column, natural: int, is_minor: bool = False) -> int:
     if column.least is None:
         return natural
-    return min(natural, max(column.least, column.readable * is_luxury, len(column.title)))
+    return min(natural, max(column.least, column.readable * is_minor, len(column.title)))
 
 
 def _widths(
