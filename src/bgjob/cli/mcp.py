@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Mapping
 
 TYPED_IN_A_TERMINAL = """\
-bgjob: this is an MCP server: it waits for the JSON of a client on stdin. It is not for typing: `bgjob client add`
-with the name of a client has that client start it. ctrl-c or ctrl-d ends it."""
+bgjob: this is an MCP server, which waits for a client's JSON on stdin.
+`bgjob client add CLIENT` has a client start it. ctrl-c or ctrl-d ends it."""
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:
