@@ -1,4 +1,4 @@
-"""A command on a terminal of its own, and what that terminal is sent, byte for byte."""
+"""`bgjob` on a terminal of its own, byte by byte."""
 
 import fcntl
 import os
@@ -6,27 +6,31 @@ import pty
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tests.faces.command_line import BGJOB, Cli
 from tests.support.escapes import SGR, STEERS, UNSEEN
 
+# of whoever runs the tests
+COLOUR_VARIABLES = ("NO_COLOR", "CLICOLOR_FORCE", "TERM")
+
 
 class Terminal:
     """A command on a terminal of its own: stdin, stdout and stderr."""
 
-    def __init__(self, cli: Cli, arguments: Sequence[str | bytes], columns: int = 80) -> None:
+    def __init__(
+        self, cli: Cli, arguments: Sequence[str | bytes], columns: int, variables: Mapping[str, str]
+    ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        others = {name: value for name, value in cli.environment.items() if name not in COLOUR_VARIABLES}
+        environment = {**others, "TERM": "xterm-256color", **variables}
         self.process = subprocess.Popen(
-            [BGJOB, *arguments], env=cli.environment, stdin=slave, stdout=slave, stderr=slave
+            [BGJOB, *arguments], env=environment, stdin=slave, stdout=slave, stderr=slave
         )
         os.close(slave)
         self.seen = b""
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
 
     def read_until(self, text: bytes) -> None:
         while text not in self.seen:
@@ -46,6 +50,9 @@ class Terminal:
         self.seen += data
         return data
 
+    def type(self, data: bytes) -> None:
+        os.write(self._master, data)
+
     def close(self) -> None:
         os.close(self._master)
         self.process.kill()
@@ -53,16 +60,16 @@ class Terminal:
 
 
 @contextmanager
-def terminal(cli: Cli, *arguments: str | bytes, columns: int = 80) -> Iterator[Terminal]:
-    opened = Terminal(cli, arguments, columns)
+def terminal(cli: Cli, *arguments: str | bytes, columns: int = 80, **variables: str) -> Iterator[Terminal]:
+    opened = Terminal(cli, arguments, columns, variables)
     try:
         yield opened
     finally:
         opened.close()
 
 
-def seen(cli: Cli, *arguments: str | bytes, columns: int = 80) -> bytes:
-    with terminal(cli, *arguments, columns=columns) as opened:
+def seen(cli: Cli, *arguments: str | bytes, columns: int = 80, **variables: str) -> bytes:
+    with terminal(cli, *arguments, columns=columns, **variables) as opened:
         return opened.read_to_the_end()
 
 

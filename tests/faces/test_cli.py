@@ -101,8 +101,8 @@ class TestRun:
             "--limit", "silence_s=0.2", "--limit", "open_files=50", "--name", "mute", "sleep 1000"
         )
         assert ended(job_id).limits == {"open_files": 50, "silence_s": 0.2}
-        (line,) = cli("ps", "--limit", "1").stdout.splitlines()[1:]
-        assert line.split()[1:3] == ["killed", "silence"]
+        (line,) = cli("ps", "--filter", job_id).stdout.splitlines()[1:]
+        assert line.split()[1:3] == ["silence", "mute"]
 
     @pytest.mark.parametrize(
         ("limit", "word"),
@@ -131,13 +131,13 @@ class TestPs:
         names = {"fine": "exit 0", "broken": "exit 3", "shot": "kill -9 $$"}
         for name, command in names.items():
             ended(cli.run("--name", name, command))
-        lines = cli("ps", "--limit", "3").stdout.splitlines()
-        assert lines[0].split() == ["ID", "STATUS", "END", "AGE", "NAME", "COMMAND"]
-        shown = [re.split(r" {2,}", line)[1:3] + re.split(r" {2,}", line)[4:] for line in lines[1:]]
+        lines = [re.split(r" {2,}", line) for line in cli("ps", "--limit", "3").stdout.splitlines()]
+        assert lines[0][:3] + lines[0][-1:] == ["ID", "STATUS", "NAME", "COMMAND"]
+        shown = [line[1:3] + line[-1:] for line in lines if line[2] in names]
         assert shown == [
-            ["killed", "SIGKILL", "shot", "kill -9 $$"],
-            ["failed", "exit 3", "broken", "exit 3"],
-            ["completed", "exit 0", "fine", "exit 0"],
+            ["SIGKILL", "shot", "kill -9 $$"],
+            ["exit 3", "broken", "exit 3"],
+            ["exit 0", "fine", "exit 0"],
         ]
 
     def test_it_shows_only_the_status_asked_for(self, cli: Cli, gate: Gate) -> None:
@@ -145,21 +145,22 @@ class TestPs:
         gate.wait_until_reached()
         lines = cli("ps", "--status", "running").stdout.splitlines()
         assert [line[:8] for line in lines[1:]] == [job_id[:8]]
-        assert re.split(r" {2,}", lines[1])[2] == "-"
+        assert re.split(r" {2,}", lines[1])[1:3] == ["running", "the one"]
         cli("kill", job_id)
 
     def test_what_a_job_left_running_is_shown_and_killed(self, cli: Cli, ended: Ended) -> None:
         job_id = cli.run("--name", "daemon", "sleep 1000 & exit 3")
         ended(job_id)
         (row,) = [line for line in cli("ps", "--status", "running").stdout.splitlines() if "daemon" in line]
-        assert re.split(r" {2,}", row)[1:3] == ["failed", "exit 3, 1 left"]
+        assert re.split(r" {2,}", row)[1:3] == ["exit 3, 1 left", "daemon"]
         assert cli("kill", job_id).stdout == "killed (1 process)\n"
         assert job_id[:8] not in cli("ps", "--status", "running").stdout
 
     def test_each_job_has_one_line_whatever_its_command(self, cli: Cli, ended: Ended) -> None:
         """And none of its bytes steer the terminal."""
-        ended(cli.run("true\n# \x1b[2J\x07 \x9b31m"))
-        shown = cli("ps", "--limit", "1").stdout
+        job_id = cli.run("true\n# \x1b[2J\x07 \x9b31m")
+        ended(job_id)
+        shown = cli("ps", "--filter", job_id).stdout
         assert len(shown.splitlines()) == 2
         assert all(letter.isprintable() for letter in shown.replace("\n", ""))
 
@@ -291,6 +292,34 @@ class TestNamingAJob:
         result = cli(command, wrong)
         assert_one_line_of_error(result, "not found")
         assert len(result.stderr) < 300
+
+    @pytest.mark.parametrize("command", ["logs", "status", "kill"])
+    def test_a_word_that_nearly_fits_gets_the_name_that_may_be_meant(
+        self, cli: Cli, ended: Ended, command: str
+    ) -> None:
+        ended(cli.run("--name", "integration", "true"))
+        said = cli(command, "intergation").stderr
+        assert said == (
+            "bgjob: Job intergation not found. Did you mean 'integration'? bgjob ps shows the jobs that exist.\n"
+        )
+
+    def test_or_the_id_as_a_list_shows_it(self, cli: Cli, home: Path) -> None:
+        job_with(home, id="5eadbee5-0000-4000-8000-000000000000")
+        assert "Did you mean '5eadbee5'?" in cli("logs", "5eadbee6").stderr
+
+    def test_to_read_the_beginning_of_a_name_is_enough_if_it_is_the_only_one(
+        self, cli: Cli, ended: Ended
+    ) -> None:
+        for name in ("quartz-one", "quartz-two"):
+            ended(cli.run("--name", name, f"echo {name}"))
+        assert cli("logs", "quartz-o").stdout == "quartz-one\n"
+        assert_one_line_of_error(cli("logs", "quartz"), "'quartz' fits 2 names", "Give more of it, or an id")
+
+    def test_to_kill_takes_the_whole_name_or_three_characters_of_the_id(self, cli: Cli) -> None:
+        job_id = cli.run("--name", "precious", "cat")
+        assert_one_line_of_error(cli("kill", "preciou"), "Did you mean 'precious'?")
+        assert_one_line_of_error(cli("kill", job_id[:2]), "is too little of an id")
+        assert cli("kill", "precious").stdout.startswith("killed")
 
     def test_to_run_after_what_is_not_there_is_one_line_of_error(self, cli: Cli) -> None:
         assert_one_line_of_error(cli("run", "--after", "nobody", "true"), "Job nobody not found")

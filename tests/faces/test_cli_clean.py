@@ -94,7 +94,7 @@ class TestAsking:
             ended_job(store, name=text[at : at + 150])
         with terminal(cli, "clean", "--all") as opened:
             opened.read_until(b"[y/N] ")
-            opened.type("n\n")
+            opened.type(b"n\n")
             assert_only_shown(opened.read_to_the_end())
         with terminal(cli, "clean", "--all", "--dry-run", columns=4000) as opened:
             assert_only_shown(opened.read_to_the_end())

@@ -390,7 +390,7 @@ def test_the_command_line_queues_shows_and_cancels(home: Path, one: Jobs, gate: 
     chained = bgjob("run", "--after", "w", "--after-any", "--", "echo chained")
     cancelled = bgjob("run", "--after", "first", "--delay", "1000", "--", "true")
     shown = bgjob("ps")
-    assert len(re.findall(r" queued ", shown)) == 3
+    assert len(re.findall(r"(?m)^\w{8}  queued ", shown)) == 3
     assert bgjob("kill", cancelled) == "killed (0 processes)"
     gate.open()
     assert bgjob("logs", "-f", chained) == "chained"

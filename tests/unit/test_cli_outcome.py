@@ -35,10 +35,10 @@ GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
             "SIGKILL after 1.2 s",
             137,
         ),
-        (Killed(*ENDED, code=0, signal=None), "exit 0", "was killed after 1.2 s", "killed after 1.2 s", 1),
+        (Killed(*ENDED, code=0, signal=None), "killed", "was killed after 1.2 s", "killed after 1.2 s", 1),
         (
             Killed(*ENDED, code=None, signal=15),
-            "SIGTERM",
+            "killed",
             "was killed after 1.2 s",
             "killed after 1.2 s",
             143,
@@ -46,7 +46,7 @@ GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
         (Killed(*ENDED, code=None, signal=None), "killed", "was killed after 1.2 s", "killed after 1.2 s", 1),
         (
             TimedOut(*ENDED, code=0, signal=None),
-            "exit 0",
+            "timeout",
             "timed out after 1.2 s",
             "timed out after 1.2 s",
             124,
@@ -67,7 +67,7 @@ GONE = NeverStarted(*ENDED, reason="no\x1b[2J such shell")
         ),
         (
             GONE,
-            "never_started",
+            "not started",
             "did not start: no^[[2J such shell",
             "did not start: no^[[2J such shell",
             125,

@@ -1,6 +1,7 @@
 """Finding the job that is meant: by its id, by its name, or by how one of them begins."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 from bgjob.api.context import Context
@@ -13,6 +14,7 @@ BEGINNING_CHARACTERS = 4
 STEERING_CHARACTERS = 3
 CUTS = ("…", "...")  # as a list shows a name that did not fit, or as it is typed
 CANDIDATES_SHOWN = 5
+RESEMBLING_JOBS, MOST_TYPED_CHARACTERS = 500, 100
 
 
 def id_of(context: Context, word: str, *, to_end: bool = False) -> str:
@@ -69,7 +71,21 @@ def find_typed(context: Context, word: str, *, steered: type[Running] | None = N
     to_end = steered is Running
     if job := _by_name_or_id(context, word, by_id, steered, to_end=to_end) or _cut(context, word, steered):
         return job
-    raise JobNotFound(word)
+    raise JobNotFound(word, _resembling(context, word))
+
+
+def _resembling(context: Context, word: str) -> str | None:
+    """What may have been meant by a word that fits no job: a name, or what a list shows of an id."""
+    if not word or len(word) > MOST_TYPED_CHARACTERS:
+        return None
+    from difflib import get_close_matches  # here: only a typo needs it
+
+    words = (each[:UNMISTAKABLE_CHARACTERS] if JOB_ID.fullmatch(each) else each for each in _words(context))
+    return next(iter(get_close_matches(word, dict.fromkeys(words), n=1)), None)
+
+
+def _words(context: Context) -> Iterator[str]:
+    return itertools.islice(job_words(context, named=RESEMBLING_JOBS), 2 * RESEMBLING_JOBS)
 
 
 def job_words(context: Context, named: int) -> Iterator[str]:

@@ -62,12 +62,15 @@ def _with_log(context: Context, snapshot: Snapshot, status: JobStatus) -> JobSta
     return status
 
 
-def status_of(context: Context, snapshot: Snapshot, *, detail: bool = False) -> JobStatus:
+def status_of(
+    context: Context, snapshot: Snapshot, *, detail: bool = False, deadline: float | None = None
+) -> JobStatus:
+    """deadline: until when its shim is waited for, which may be silent."""
     match snapshot.job.state:
         case Queued():
             return _of_queued(context, snapshot.job)
         case Running():
-            return _of_running(context, snapshot, detail)
+            return _of_running(context, snapshot, detail, deadline)
         case _:
             return _of_ended(context, snapshot, detail)
 
@@ -76,10 +79,10 @@ def _of_queued(context: Context, job: Job) -> JobStatus:
     return JobStatus(job, 0, 0, place=place_of(context, job), **_limits(context, job))
 
 
-def _of_running(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus:
+def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: float | None) -> JobStatus:
     job = snapshot.job
     pids = processes_of(context, job)
-    waits = sits_at_prompt(context, job, pids)
+    waits = sits_at_prompt(context, job, pids, deadline=deadline)
     if waits:  # its question may have come into the log just now
         snapshot.reopen_log()
     output_bytes, written_at, prompt = _facts(context, snapshot, waits)

@@ -54,7 +54,9 @@ def _default_command(arguments: list[str]) -> list[str]:
     """One word is enough in a client's configuration: without a terminal we are the server."""
     if arguments:
         return arguments
-    return ["--help"] if _is_terminal() else ["mcp"]
+    if not _is_terminal():
+        return ["mcp"]
+    return [] if sys.stdout.isatty() else ["--help"]
 
 
 def _is_terminal() -> bool:
@@ -70,6 +72,10 @@ def run_hook(arguments: Sequence[str]) -> NoReturn:
 
 def serve_mcp() -> None:
     """Over stdin and stdout, until the client is gone; does not return."""
+    if _is_terminal():
+        from bgjob.cli.mcp import explain
+
+        explain()
     gc.disable()  # the imports make only objects that stay: looking for garbage takes a tenth of the start
     from bgjob.mcp.server import serve
 

@@ -8,7 +8,7 @@ from bgjob.api.context import Context, open_context
 from bgjob.api.snapshot import Snapshot
 from bgjob.cli import streams
 from bgjob.cli.chosen import add_job, job_meant
-from bgjob.cli.outcome import last_words, result
+from bgjob.cli.outcome import end_line, result
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import Job, Running, called
 from bgjob.output.tty_text import one_line
@@ -69,5 +69,5 @@ def _told(context: Context, job_id: str) -> int:
     if isinstance(job.state, Running):
         streams.note(f"[detached from {one_line(called(job.spec))} ({job.id[:8]}), which runs on]")
         return 0
-    streams.note(f"[{last_words(job)}]")
+    streams.note(f"[{end_line(job)}]")
     return result(job.state)

@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 
 def exit_code(arguments: list[str]) -> int:
-    """Does what the arguments say."""
+    """Does what the arguments say; without any, shows the state of things."""
     try:
         done = _act(arguments)
         streams.flush()
@@ -32,6 +32,10 @@ def exit_code(arguments: list[str]) -> int:
 
 
 def _act(arguments: list[str]) -> int:
+    if not arguments:
+        from bgjob.cli.overview import show
+
+        return show(os.environ)
     if arguments == ["--version"]:
         return _print(f"bgjob {__version__}")
     if arguments[:2] == ["completion", "--complete"]:  # by a shell, at each tab

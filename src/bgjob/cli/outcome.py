@@ -31,9 +31,11 @@ TIMED_OUT, OWN_FAILURE, BY_SIGNAL = 124, 125, 128
 CODES = """\
 Exit code: that of the job; 124 it timed out, 128 + n signal n ended it, 125 it was lost or could not be started,
 or bgjob itself failed; 130 ctrl-c."""
+ENDS = {"killed": "killed", "timed_out": "timeout", "never_started": "not started"}
 
 
 def end(state: State) -> str:
+    """Its cause in a word: exit 3, SIGKILL, killed, timeout, memory, not started, lost."""
     match state:
         case Running():
             return "-"
@@ -41,11 +43,12 @@ def end(state: State) -> str:
             return "lost"
         case OverLimit(limit=limit):
             return limit
+        case Exited(code=code):
+            return f"exit {code}"
+        case Signaled(signal=number):
+            return signal_name(number)
         case ended:
-            code, number = exit_code(ended), signal_number(ended)
-            if code is not None:
-                return f"exit {code}"
-            return signal_name(number) if number else str(cause_word(ended))
+            return ENDS[str(cause_word(ended))]
 
 
 def last_words(job: Job) -> str:

@@ -57,6 +57,12 @@ def say(line: str) -> None:
         print(line)
 
 
+def write(text: str) -> None:
+    """As it is: nothing ends a line."""
+    with _printing(sys.stdout):
+        sys.stdout.write(text)
+
+
 def tell(line: str, done: str) -> None:
     """The result of what cannot be undone: if the line cannot be printed, the error says what was done."""
     try:

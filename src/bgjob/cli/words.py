@@ -20,7 +20,7 @@ RUNNING = "bgjob ps --status running shows what runs, bgjob kill ends one"
 ADVICE: Mapping[type[BgjobError], str] = {
     JobLimitReached: f"bgjob run --queue has it start when a job ends; {RUNNING}.",
     StoreFull: f"Wait for a job to end; {RUNNING}.",
-    JobNotFound: "bgjob ps shows the ids that exist.",
+    JobNotFound: "bgjob ps shows the jobs that exist.",
     AlreadyRunning: "Use it, or bgjob kill it first.",
     InUse: "bgjob kill ends it; bgjob rm -f ends and removes it.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
@@ -53,6 +53,19 @@ OPTION_ADVICE: Mapping[str, str] = {
     "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
     "since": "Give one exactly as bgjob printed it, or a time, e.g. 8h.",
 }
+# In what the api says of a job, e.g. of processes that it has left running.
+COMMANDS: Mapping[str, str] = {
+    "search_job_output": "bgjob grep",
+    "kill_job": "bgjob kill",
+    "list_jobs": "bgjob ps",
+    "get_job_status": "bgjob status",
+}
+
+
+def hint_in_our_words(hint: str) -> str:
+    for tool, command in COMMANDS.items():
+        hint = hint.replace(tool, command)
+    return hint
 
 
 def in_our_words(error: BgjobError) -> str:

@@ -84,9 +84,12 @@ class StoreFull(BgjobError):
 
 
 class JobNotFound(BgjobError):
-    def __init__(self, job_id: str) -> None:
+    """`meant`: a name or id that there is, and that looks like it."""
+
+    def __init__(self, job_id: str, meant: str | None = None) -> None:
         self.job_id = job_id
-        super().__init__(f"Job {_short(job_id)} not found.", "list_jobs shows the ids that exist.")
+        guess = f" Did you mean {_short(meant)!r}?" if meant else ""
+        super().__init__(f"Job {_short(job_id)} not found.{guess}", "list_jobs shows the ids that exist.")
 
 
 class AlreadyRunning(BgjobError):

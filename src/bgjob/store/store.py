@@ -6,6 +6,7 @@
     watches/, watcher.lock jobs that need a watcher, see watch_registry
     on_event.json          how far the log of events has been handed to commands, see hooks
     notify.json, notified.json    how a person is told of jobs, see notify_rules
+    looked.json            up to which event a person has looked, see api.last_look
     slots/<n>              locked by the shim that uses it, see slots
     queue/                 jobs that wait for a slot, see queue_dir
     sessions/              which ends each client's session has still to be told, see sessions
@@ -33,7 +34,7 @@ from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
 from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
-from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, RUN, SCRIPT, SPEC
+from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
 from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, is_directory, names_in
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
@@ -217,6 +218,10 @@ class Store:
         if has_ended and not has_shim:
             self._without_shim.add(job_id)
         return has_shim
+
+    def may_run(self, job_id: str) -> bool:
+        """Without reading the job. False: it has ended, and its shim is gone."""
+        return self.has_shim(job_id) or not os.path.exists(f"{self.directory(job_id)}/{OUTCOME}")
 
     def forget(self, job_id: str) -> None:
         """Read the job anew next time: its processes could still change its files when it was read."""
