@@ -82,7 +82,7 @@ class TestAsking:
         ids = of_age(store, 1, 2)
         with terminal(cli, "clean", "--all") as opened:
             opened.read_until(b"remove these 2 jobs? [y/N] ")
-            opened.type(f"{answer}\n")
+            opened.type(f"{answer}\n".encode())
             shown = opened.read_to_the_end()
         assert (b"nothing was removed" in shown) is not are_removed
         assert opened.process.returncode == (0 if are_removed else 1)
