@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "cwd": "--cwd",
     "delay_s": "--delay",
     "env": "--env",
+    "filter": "--filter",
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",

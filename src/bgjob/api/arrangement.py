@@ -1,0 +1,50 @@
+"""The rows of a live view in the order that a person asked for, and those of them that fit a filter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from bgjob.api.filter import job_filter
+from bgjob.api.live import Live, Row
+from bgjob.core.job import Ended
+
+Order = Literal["state", "cpu", "memory", "age"]
+"""state: who waits for a person, what runs, what is queued, what ended last. age: the newest job first."""
+ORDERS: tuple[Order, ...] = ("state", "cpu", "memory", "age")
+RANKS = {"asking": 0, "running": 1, "queued": 2, "ended": 3}
+
+
+def _by_age(row: Row) -> float:
+    return -row.job.spec.created_at
+
+
+def _by_end(row: Row) -> float:
+    state = row.job.state
+    return -(state.ended_at if isinstance(state, Ended) else row.job.spec.created_at)
+
+
+KEYS: dict[Order, Callable[[Row], Any]] = {
+    "state": lambda row: (RANKS[row.group], _by_age(row)),
+    "cpu": lambda row: (-1.0 if row.cpu_percent is None else row.cpu_percent) * -1,
+    "memory": lambda row: -(row.memory_bytes or 0),
+    "age": _by_age,
+}
+
+
+class Arrangement:
+    """What of the ended jobs fits, and in which order, is found out again only if they have changed."""
+
+    def __init__(self, words: Sequence[str] = (), order: Order = "state") -> None:
+        """InvalidArgument: the words are no filter."""
+        self.words, self.order = tuple(words), order
+        self._fits = job_filter(words)
+        self._seen: tuple[Row, ...] | None = None
+        self._ended: list[Row] = []
+
+    def of(self, live: Live) -> list[Row]:
+        current = sorted((row for row in live.current if self._fits(row.job)), key=KEYS[self.order])
+        if self._seen is not live.ended:
+            fitting = (row for row in live.ended if self._fits(row.job))
+            self._ended = sorted(fitting, key=_by_age if self.order == "age" else _by_end)
+            self._seen = live.ended
+        rows = current + self._ended
+        return sorted(rows, key=_by_age) if self.order == "age" else rows
