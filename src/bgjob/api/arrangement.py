@@ -10,6 +10,8 @@ from bgjob.core.job import Ended
 Order = Literal["state", "cpu", "memory", "age"]
 """state: who waits for a person, what runs, what is queued, what ended last. age: the newest job first."""
 ORDERS: tuple[Order, ...] = ("state", "cpu", "memory", "age")
+# What wavers by less than is shown, or by less than a megabyte, moves no row.
+MEGABYTE = 20
 RANKS = {"asking": 0, "running": 1, "queued": 2, "ended": 3}
 
 
@@ -24,8 +26,8 @@ def _by_end(row: Row) -> float:
 
 KEYS: dict[Order, Callable[[Row], Any]] = {
     "state": lambda row: (RANKS[row.group], _by_age(row)),
-    "cpu": lambda row: (-1.0 if row.cpu_percent is None else row.cpu_percent) * -1,
-    "memory": lambda row: -(row.memory_bytes or 0),
+    "cpu": lambda row: (-round(row.cpu_percent or 0), -(row.memory_bytes or 0) >> MEGABYTE, _by_age(row)),
+    "memory": lambda row: (-(row.memory_bytes or 0) >> MEGABYTE, _by_age(row)),
     "age": _by_age,
 }
 
@@ -39,12 +41,20 @@ class Arrangement:
         self._fits = job_filter(words)
         self._seen: tuple[Row, ...] | None = None
         self._ended: list[Row] = []
+        """Those of `_seen` that fit, the last end first."""
+
+    def reordered(self, order: Order) -> "Arrangement":
+        """The same filter."""
+        other = Arrangement(self.words, order)
+        other._seen, other._ended = self._seen, self._ended
+        return other
 
     def of(self, live: Live) -> list[Row]:
-        current = sorted((row for row in live.current if self._fits(row.job)), key=KEYS[self.order])
         if self._seen is not live.ended:
-            fitting = (row for row in live.ended if self._fits(row.job))
-            self._ended = sorted(fitting, key=_by_age if self.order == "age" else _by_end)
+            self._ended = sorted(filter(self._is_shown, live.ended), key=_by_end)
             self._seen = live.ended
-        rows = current + self._ended
+        rows = [*sorted(filter(self._is_shown, live.current), key=KEYS[self.order]), *self._ended]
         return sorted(rows, key=_by_age) if self.order == "age" else rows
+
+    def _is_shown(self, row: Row) -> bool:
+        return self._fits(row.job)

@@ -55,6 +55,7 @@ class PreviewReader:
                 self._show(wish)
             else:
                 self._inotify.wait(math.inf, [self._waker.fileno()])
+        self._inotify.close()
 
     def _show(self, wish: Wish) -> None:
         """Until there is another wish."""

@@ -29,14 +29,12 @@ def percent(share: float) -> str:
     return f"{share:.0f}%"
 
 
-def sparkline(values: Sequence[float], columns: int, *, top: float = 0.0, blocks: str = BLOCKS) -> str:
-    """The last values, each as a block; the highest is `top`, or the largest of all. Blank on the left."""
-    top = max(top, *values) if values else top
-    shown = (
-        [_block(value / top if top else 0.0, blocks) for value in values[-columns:]] if columns > 0 else []
-    )
-    return "".join(shown).rjust(columns)
+def sparkline(values: Sequence[float], columns: int, *, low: float, high: float, blocks: str = BLOCKS) -> str:
+    """The last values, each as a block, from `low` to `high`. Blank on the left."""
+    last = values[-columns:] if columns > 0 else ()
+    return "".join(_block(value - low, high - low, blocks) for value in last).rjust(columns)
 
 
-def _block(share: float, blocks: str) -> str:
-    return blocks[min(len(blocks) - 1, int(share * len(blocks)))]
+def _block(value: float, most: float, blocks: str) -> str:
+    step = int(value / most * len(blocks)) if most > 0 else 0
+    return blocks[max(0, min(step, len(blocks) - 1))]

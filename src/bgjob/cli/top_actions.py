@@ -49,9 +49,8 @@ def _pause(view: View) -> None:
 
 
 def _sort(view: View) -> None:
-    now = view.arrangement
-    following = ORDERS[(ORDERS.index(now.order) + 1) % len(ORDERS)]
-    view.arrange(Arrangement(now.words, following))
+    following = (ORDERS.index(view.arrangement.order) + 1) % len(ORDERS)
+    view.arrange(view.arrangement.reordered(ORDERS[following]))
 
 
 def _clear_filter(view: View) -> None:
@@ -94,7 +93,7 @@ LIST_KEYS: Mapping[str, Press] = {
     **dict.fromkeys(("down", "j"), _step(1)),
     "page up": _page(-1),
     "page down": _page(1),
-    **dict.fromkeys(("home", "g"), lambda view: view.select(0)),
+    **dict.fromkeys(("home", "g"), lambda view: view.select_first()),
     **dict.fromkeys(("end", "G"), lambda view: view.select(len(view.rows))),
     "enter": _enter,
     "l": _open_output,

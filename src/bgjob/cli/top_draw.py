@@ -1,16 +1,14 @@
 """Draws `bgjob top`: from a view to the screen."""
 
-from bgjob.api.filter import started_by
 from bgjob.api.live import Row
 from bgjob.cli.top_layout import LEAST_COLUMNS, LEAST_ROWS, LIST_AT, Columns, columns_for
-from bgjob.cli.top_rows import HEADINGS, RIGHT, cells, state_word, style_of
+from bgjob.cli.top_output import draw_output, draw_preview
+from bgjob.cli.top_pieces import GAP, put_in_turn, put_keys, put_right
+from bgjob.cli.top_rows import HEADINGS, RIGHT, cells, style_of
 from bgjob.cli.top_screen import Screen, Style
-from bgjob.cli.top_text import last_rows, visible
 from bgjob.cli.top_view import View
 from bgjob.core.job import called
-from bgjob.output.tty_text import width
 
-GAP = 2
 LEAST_WHAT = 40
 # in a narrow terminal the last ones are not shown
 KEYS = (
@@ -23,7 +21,6 @@ KEYS = (
     ("s", "sort"),
     ("space", "pause"),
 )
-OUTPUT_KEYS = (("↑↓", "scroll"), ("home", "oldest"), ("end", "follow"), ("q", "back"))
 HELP = """\
 up down  j k          the job above, or below
 page up, page down    a page of jobs
@@ -37,6 +34,7 @@ esc                   no filter
 s                     sort by state, CPU, memory or age
 space                 pause: nothing moves until it is pressed again
 q                     quit; the jobs go on"""
+HELP_AT = 22
 
 
 def draw(screen: Screen, view: View, now: float) -> None:
@@ -46,13 +44,13 @@ def draw(screen: Screen, view: View, now: float) -> None:
         screen.put(0, 0, f"{columns}x{rows} is too small:")
         screen.put(1, 0, f"bgjob top needs {LEAST_COLUMNS}x{LEAST_ROWS}.")
     elif view.mode == "output":
-        _draw_output(screen, view)
+        draw_output(screen, view)
     elif view.mode == "help":
         _draw_help(screen, view)
     else:
         _draw_counts(screen, view)
         _draw_list(screen, view, now)
-        _draw_preview(screen, view)
+        draw_preview(screen, view)
         _draw_foot(screen, view)
     screen.show()
 
@@ -69,14 +67,15 @@ def _draw_counts(screen: Screen, view: View) -> None:
     parts.append((f"{groups.count('running')} running", "plain"))
     if queued := groups.count("queued"):
         parts.append((f"{queued} queued", "plain"))
-    column = _put_in_turn(screen, 0, [*parts, (ended, "plain")])
-    _put_right(screen, 0, column, _told_right(view))
+    column = put_in_turn(screen, 0, [*parts, (ended, "plain")])
+    put_right(screen, 0, column, _told_right(view))
 
 
 def _told_right(view: View) -> str:
     place = f"{view.index + 1:,}/{len(view.rows):,}" if view.rows else "none"
     filtered = f"filter {' '.join(view.arrangement.words)}" if view.arrangement.words else ""
-    return "   ".join(filter(None, ("paused" if view.is_paused else "", filtered, place)))
+    order = "" if view.arrangement.order == "state" else f"by {view.arrangement.order}"
+    return "   ".join(filter(None, ("paused" if view.is_paused else "", filtered, order, place)))
 
 
 def _draw_list(screen: Screen, view: View, now: float) -> None:
@@ -127,63 +126,6 @@ def _cell_style(row: Row, column: str) -> Style:
     return "faint" if is_idle or row.group == "ended" else "plain"
 
 
-# -- what the selected job shows --------------------------------------------------------------------
-
-
-def _draw_preview(screen: Screen, view: View) -> None:
-    at, most = view.layout.preview_at, view.layout.preview_rows
-    _draw_title(screen, at, view.selected)
-    for number, (line, style) in enumerate(_preview_lines(view, most)):
-        screen.put(at + 1 + number, 0, line, style)
-
-
-def _preview_lines(view: View, most: int) -> list[tuple[str, Style]]:
-    preview = view.preview
-    if view.selected is None or preview is None or preview.job_id != view.selected.job.id:
-        return []  # the preview of another job: that of this one comes at once
-    if preview.problem:
-        return [(preview.problem, "failed")]
-    if not preview.lines:
-        return [
-            (
-                "(it has printed nothing yet)" if view.selected.group != "ended" else "(it printed nothing)",
-                "faint",
-            )
-        ]
-    lines = preview.lines[:most] if preview.is_screen else preview.lines[-most:]
-    return [(line, "plain") for line in lines]
-
-
-def _draw_title(screen: Screen, at: int, row: Row | None) -> None:
-    screen.put(at, 0, "─" * screen.size[1], "faint")
-    if row:
-        spec = row.job.spec
-        facts = [row.job.id[:8], *(f":{port}" for port in row.ports), spec.cwd]
-        by = started_by(row.job)
-        told = " · ".join([*facts, *([f"by {by}"] if by else [])])
-        column = _put_in_turn(screen, at, [(f" {called(spec)} ", "strong")], begin=2)
-        screen.put(at, column - GAP, f"· {told} ", "faint")
-
-
-def _draw_output(screen: Screen, view: View) -> None:
-    _draw_title(screen, 0, view.selected)
-    preview, rows, columns = view.preview, view.layout.output_rows, view.layout.columns
-    if preview and view.selected and preview.job_id == view.selected.job.id:
-        lines = preview.lines[: len(preview.lines) - view.back]
-        shown = list(lines[:rows]) if preview.is_screen else last_rows(lines, columns, rows)
-        for number, line in enumerate([preview.problem] if preview.problem else shown):
-            screen.put(1 + number, 0, line)
-    where = (
-        f"{view.back:,} lines below"
-        if view.back
-        else f"follows · {state_word(view.selected)}"
-        if view.selected
-        else ""
-    )
-    column = _put_keys(screen, view.layout.rows - 1, OUTPUT_KEYS)
-    _put_right(screen, view.layout.rows - 1, column, where)
-
-
 # -- the last row -----------------------------------------------------------------------------------
 
 
@@ -194,46 +136,17 @@ def _draw_foot(screen: Screen, view: View) -> None:
         question = f"Kill {called(job.spec)} ({job.id[:8]}) and all it started? y/n"
         screen.put(at, 0, question, "asking")
     elif view.mode == "filter":
-        column = _put_in_turn(screen, at, [(f"/{view.typed}", "strong")]) - GAP
+        column = put_in_turn(screen, at, [(f"/{view.typed}", "strong")]) - GAP
         screen.put(at, column, " ", "selected")
-        _put_right(screen, at, column, view.message or "enter keeps it, esc drops it")
+        put_right(screen, at, column, view.message or "enter keeps it, esc drops it")
     elif problem := view.message or view.live.problem:
         screen.put(at, 0, problem, "asking" if view.message else "failed")
     else:
-        _put_keys(screen, at, KEYS)
+        put_keys(screen, at, KEYS)
 
 
 def _draw_help(screen: Screen, view: View) -> None:
     for number, line in enumerate(HELP.splitlines()):
-        key, what = line[:22], line[22:]
-        screen.put(number, 0, key, "strong", 20)
-        screen.put(number, 22, what)
+        screen.put(number, 0, line[:HELP_AT].rstrip(), "strong")
+        screen.put(number, HELP_AT, line[HELP_AT:])
     screen.put(view.layout.rows - 1, 0, "any key goes back", "faint")
-
-
-# -- several texts in one row -----------------------------------------------------------------------
-
-
-def _put_in_turn(screen: Screen, row: int, parts: list[tuple[str, Style]], begin: int = 0) -> int:
-    """Where the next one would begin."""
-    for text, style in parts:
-        screen.put(row, begin, text, style)
-        begin += width(visible(text)) + GAP
-    return begin
-
-
-def _put_keys(screen: Screen, row: int, keys: tuple[tuple[str, str], ...]) -> int:
-    column = 0
-    for key, word in keys:
-        if column + len(key) + 1 + len(word) > screen.size[1]:
-            break
-        screen.put(row, column, key, "strong")
-        screen.put(row, column + len(key) + 1, word, "faint")
-        column += len(key) + 1 + len(word) + GAP
-    return column
-
-
-def _put_right(screen: Screen, row: int, begin: int, text: str) -> None:
-    """At the right edge, if what is on the left leaves room."""
-    at = max(begin, screen.size[1] - width(visible(text)))
-    screen.put(row, at, text, "faint")

@@ -84,4 +84,4 @@ def columns_for(columns: int) -> Columns:
     gap = 1 if columns < NARROW else 2
     taken = [STATE, name, CPU, cpu_line, MEMORY, memory_line, AGE]
     what = columns - sum(taken) - gap * sum(map(bool, taken))
-    return Columns(*taken, max(0, what), gap)
+    return Columns(STATE, name, CPU, cpu_line, MEMORY, memory_line, AGE, max(0, what), gap)

@@ -53,6 +53,7 @@ class _Loop:
         self._failure: BaseException | None = None
 
     def close(self) -> None:
+        threading.excepthook = threading.__excepthook__
         self._jobs.close()
         self._preview.close()
 

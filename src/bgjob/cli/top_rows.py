@@ -1,5 +1,7 @@
 """One job as a row of `bgjob top`: the text of each column, and its style."""
 
+from collections.abc import Sequence
+
 from bgjob.api.live import Row
 from bgjob.cli.amounts import ASCII_BLOCKS, BLOCKS, age, percent, size, sparkline
 from bgjob.cli.outcome import end
@@ -18,6 +20,7 @@ HEADINGS = {
 RIGHT = ("cpu", "memory", "age")
 WORDS = {"asking": "waits", "running": "running", "queued": "queued"}
 FULL_PERCENT = 100.0
+GROWN = 1.5
 
 
 def cells(row: Row, columns: Columns, now: float, *, is_utf8: bool) -> dict[str, str]:
@@ -27,12 +30,23 @@ def cells(row: Row, columns: Columns, now: float, *, is_utf8: bool) -> dict[str,
         "state": state_word(row),
         "name": row.job.spec.name or row.job.id[:8],
         "cpu": "" if row.cpu_percent is None else percent(row.cpu_percent),
-        "cpu_line": sparkline(row.cpu_history, columns.cpu_line, top=FULL_PERCENT, blocks=blocks),
+        "cpu_line": _cpu_line(row.cpu_history, columns.cpu_line, blocks),
         "memory": "" if row.memory_bytes is None else size(row.memory_bytes),
-        "memory_line": sparkline(row.memory_history, columns.memory_line, blocks=blocks),
+        "memory_line": _memory_line(row.memory_history, columns.memory_line, blocks),
         "age": age(now - row.job.spec.created_at),
         "what": _what(row, columns.what),
     }
+
+
+def _cpu_line(history: Sequence[float], columns: int, blocks: str) -> str:
+    """Full at one processor, or at the most that it used."""
+    return sparkline(history, columns, low=0, high=max(FULL_PERCENT, *history, 0), blocks=blocks)
+
+
+def _memory_line(history: Sequence[float], columns: int, blocks: str) -> str:
+    """Above the least that it took: what it grows by is seen, and what wavers a little is flat."""
+    low = min(history, default=0)
+    return sparkline(history, columns, low=low, high=max(GROWN * low, *history, 0), blocks=blocks)
 
 
 def state_word(row: Row) -> str:

@@ -35,6 +35,7 @@ class View:
         """In the output: so many of its lines are below the last one that is shown."""
         self._selected: str | None = None
         """None: the first row, whichever job that is."""
+        self._opened: Row | None = None
 
     # -- what is new --------------------------------------------------------------------------------
 
@@ -49,6 +50,8 @@ class View:
         self.layout = self.layout.grown(len(self.rows))
         self._find_selected()
         self._scroll()
+        if self._opened and self.selected and self.selected.job.id == self._opened.job.id:
+            self._opened = self.selected
 
     def resize(self, rows: int, columns: int) -> None:
         self.layout = Layout(rows, columns, len(self.rows))
@@ -62,12 +65,22 @@ class View:
     # -- the selected job ---------------------------------------------------------------------------
 
     @property
+    def shown(self) -> Row | None:
+        """The job whose output is looked at."""
+        return self._opened if self.mode == "output" else self.selected
+
+    @property
     def selected(self) -> Row | None:
         return self.rows[self.index] if self.rows else None
 
     def select(self, index: int) -> None:
         self.index = max(0, min(index, len(self.rows) - 1))
-        self._selected = self.rows[self.index].job.id if self.rows and self.index else None
+        self._selected = self.rows[self.index].job.id if self.rows else None
+        self._scroll()
+
+    def select_first(self) -> None:
+        """Whichever job that will be."""
+        self.index, self._selected = 0, None
         self._scroll()
 
     def _find_selected(self) -> None:
@@ -89,15 +102,17 @@ class View:
     @property
     def wish(self) -> Wish | None:
         """What is to be read of the selected job. Who scrolls back wants nothing to move."""
-        if self.selected is None:
+        if self.shown is None:
             return None
-        job_id = self.selected.job.id
+        job_id = self.shown.job.id
         if self.mode != "output":
             return Wish(job_id, self.layout.preview_rows, not self.is_paused)
         return Wish(job_id, MOST_LINES, follows=False) if self.back else Wish(job_id, self.layout.output_rows)
 
     def open_output(self) -> None:
         self.mode, self.back = "output", 0
+        self.select(self.index)
+        self._opened = self.selected
 
     def scroll_output(self, lines: int) -> None:
         """Back by so many lines, or forward."""
