@@ -10,8 +10,6 @@ from bgjob.core.job import Ended
 Order = Literal["state", "cpu", "memory", "age"]
 """state: who waits for a person, what runs, what is queued, what ended last. age: the newest job first."""
 ORDERS: tuple[Order, ...] = ("state", "cpu", "memory", "age")
-# What wavers by less than is shown, or by less than a megabyte, moves no row.
-MEGABYTE = 20
 RANKS = {"asking": 0, "running": 1, "queued": 2, "ended": 3}
 
 
@@ -24,10 +22,15 @@ def _by_end(row: Row) -> float:
     return -(state.ended_at if isinstance(state, Ended) else row.job.spec.created_at)
 
 
+def _megabytes(row: Row) -> int:
+    return -((row.memory_bytes or 0) >> 20)
+
+
+# What wavers by less than is shown, or by less than a megabyte, moves no row.
 KEYS: dict[Order, Callable[[Row], Any]] = {
     "state": lambda row: (RANKS[row.group], _by_age(row)),
-    "cpu": lambda row: (-round(row.cpu_percent or 0), -(row.memory_bytes or 0) >> MEGABYTE, _by_age(row)),
-    "memory": lambda row: (-(row.memory_bytes or 0) >> MEGABYTE, _by_age(row)),
+    "cpu": lambda row: (-round(row.cpu_percent or 0), _megabytes(row), _by_age(row)),
+    "memory": lambda row: (_megabytes(row), _by_age(row)),
     "age": _by_age,
 }
 

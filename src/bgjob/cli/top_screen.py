@@ -32,7 +32,7 @@ MOST_PER_COLUMN = 4
 class NoScreen(BgjobError):
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"bgjob top {why}.", "bgjob ps prints the list once, bgjob ps --watch again and again."
+            f"top {why}.", "bgjob ps prints the list once, bgjob ps --watch again and again."
         )
 
 
@@ -71,6 +71,10 @@ class Screen:
             curses.curs_set(0)
 
     def _give_back(self) -> None:
+        if not curses.tigetstr("rmcup"):  # what is drawn stays: the shell goes on in an empty row
+            self._window.move(self.size[0] - 1, 0)
+            self._window.clrtoeol()
+            self.show()
         with contextlib.suppress(curses.error):
             curses.curs_set(1)
         with contextlib.suppress(curses.error):  # the terminal is gone
