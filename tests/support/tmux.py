@@ -48,9 +48,20 @@ class Terminal:
         """By tmux's names: Enter, Escape, Down, C-c."""
         self._tmux("send-keys", *keys)
 
+    def resize(self, columns: int, lines: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def tell(self, variable: str) -> str:
+        """What tmux knows of it, by its name of a format: pane_title, cursor_flag."""
+        return self._tmux("display-message", "-p", f"#{{{variable}}}").removesuffix("\n")
+
     @property
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", check=False)
+
+    @property
+    def screen_with_colours(self) -> str:
+        return self._tmux("capture-pane", "-p", "-e", check=False)
 
     @property
     def is_open(self) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from bgjob.api.arrangement import Arrangement
 from bgjob.api.live import Row
 from bgjob.api.preview import Preview
+from bgjob.api.preview_reader import Wish
 from bgjob.cli.top_actions import Act, press
 from bgjob.cli.top_layout import LEAST_COLUMNS, LEAST_ROWS, Layout, columns_for
 from bgjob.cli.top_view import MOST_LINES, View
@@ -92,27 +93,22 @@ class TestWhatIsShownOfAJob:
     def test_it_is_a_preview_of_the_selected_job(self) -> None:
         view = a_view(*MANY)
         pressed(view, "down")
-        wish = view.wish
-        assert wish
-        assert (wish.job_id, wish.lines, wish.follows) == (MANY[1].job.id, view.layout.preview_rows, True)
+        assert view.wish == Wish(MANY[1].job.id, view.layout.preview_rows)
 
     def test_its_output_stays_its_own_whatever_happens_to_the_list(self) -> None:
         view = a_view(*MANY)
         pressed(view, "l")
         view.update(live(a_row("newest", created_at=2000)))
-        assert view.wish
-        assert view.wish.job_id == MANY[0].job.id
+        assert view.wish == Wish(MANY[0].job.id, view.layout.output_rows)
 
     def test_who_scrolls_back_reads_more_and_nothing_moves(self) -> None:
         view = a_view(*MANY)
         pressed(view, "l")
-        assert view.wish
-        assert (view.wish.lines, view.wish.follows) == (view.layout.output_rows, True)
+        assert view.wish == Wish(MANY[0].job.id, view.layout.output_rows)
         lines = tuple(map(str, range(view.layout.output_rows)))
         view.show_preview(Preview(MANY[0].job.id, len(lines), lines, has_more=True))
         pressed(view, "page up")
-        assert view.wish
-        assert (view.wish.lines, view.wish.follows) == (MOST_LINES, False)
+        assert view.wish == Wish(MANY[0].job.id, MOST_LINES, follows=False)
 
     def test_it_scrolls_from_the_oldest_line_to_the_newest(self) -> None:
         view = a_view(*MANY)
@@ -235,8 +231,7 @@ def test_while_it_is_paused_nothing_moves() -> None:
     pressed(view, " ")
     view.update(live())
     assert len(view.rows) == 100
-    assert view.wish
-    assert not view.wish.follows
+    assert view.wish == Wish(MANY[0].job.id, view.layout.preview_rows, follows=False)
     pressed(view, " ")
     view.update(live())
     assert view.rows == []

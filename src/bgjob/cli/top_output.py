@@ -5,7 +5,7 @@ from bgjob.api.live import Row
 from bgjob.cli.top_pieces import GAP, put_in_turn, put_keys, put_right
 from bgjob.cli.top_rows import state_word
 from bgjob.cli.top_screen import Screen, Style
-from bgjob.cli.top_text import last_rows
+from bgjob.cli.top_text import last_rows, wrapped
 from bgjob.cli.top_view import View
 from bgjob.core.job import called
 
@@ -33,7 +33,7 @@ def _told_instead(view: View) -> list[tuple[str, Style]]:
     if preview is None or row is None or preview.job_id != row.job.id:
         return [("", "plain")]
     if preview.problem:
-        return [(preview.problem, "failed")]
+        return [(line, "failed") for line in wrapped(preview.problem, view.layout.columns)]
     nothing = "(it printed nothing)" if row.group == "ended" else "(it has printed nothing yet)"
     return [] if preview.lines else [(nothing, "faint")]
 

@@ -31,9 +31,7 @@ MOST_PER_COLUMN = 4
 
 class NoScreen(BgjobError):
     def __init__(self, why: str) -> None:
-        super().__init__(
-            f"top {why}.", "bgjob ps prints the list once, bgjob ps --watch again and again."
-        )
+        super().__init__(f"top {why}.", "bgjob ps prints the list once, bgjob ps --watch again and again.")
 
 
 class Screen:
