@@ -51,6 +51,10 @@ class Terminal:
     def resize(self, columns: int, lines: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
+    def record(self, path: Path) -> None:
+        """What the program writes from now on, byte for byte."""
+        self._tmux("pipe-pane", f"exec cat >> {shlex.quote(str(path))}")
+
     def tell(self, variable: str) -> str:
         """What tmux knows of it, by its name of a format: pane_title, cursor_flag."""
         return self._tmux("display-message", "-p", f"#{{{variable}}}").removesuffix("\n")

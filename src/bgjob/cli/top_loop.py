@@ -152,7 +152,7 @@ class _Loop:
         try:
             done = kill_job(self._context, job.id)
             processes = f"{done.processes} {'process' if done.processes == 1 else 'processes'}"
-            message = f"{called(job.spec)}: {done.status} ({processes})"
+            message = f"{called(job.spec)}: {done.status.replace('_', ' ')} ({processes})"
         except BgjobError as problem:
             message = in_our_words(problem)
         self._view.message = message
