@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.waiting import wait_until
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """For what a program shows: some take seconds to start, and longer on a busy machine."""
 AGAIN_S = 0.5
 """Between two presses of a key that a program may not take at first."""
@@ -61,12 +61,20 @@ class Terminal:
         """By tmux's names: Enter, Escape, Down, C-c."""
         self._tmux("send-keys", *keys)
 
+    def resize(self, columns: int, lines: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
+
+    def record(self, path: Path) -> None:
+        """What the program writes from now on, byte for byte."""
+        self._tmux("pipe-pane", f"exec cat >> {shlex.quote(str(path))}")
+
+    def tell(self, variable: str) -> str:
+        """What tmux knows of it, by its name of a format: pane_title, cursor_flag."""
+        return self._tmux("display-message", "-p", f"#{{{variable}}}").removesuffix("\n")
+
     @property
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p", check=False)
-
-    def resize(self, columns: int, lines: int) -> None:
-        self._tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
     @property
     def scrollback(self) -> str:
@@ -86,6 +94,10 @@ class Terminal:
     def pane_pids(self) -> list[int]:
         """Of the programs that run in it."""
         return [int(pid) for pid in self._tmux("list-panes", "-F", "#{pane_pid}").split()]
+
+    @property
+    def screen_with_colours(self) -> str:
+        return self._tmux("capture-pane", "-p", "-e", check=False)
 
     @property
     def is_open(self) -> bool:

@@ -6,7 +6,6 @@ until the kernel tells of a change, and looks a few times a second at most, howe
 
 import contextlib
 import math
-import os
 import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator
@@ -19,10 +18,10 @@ from bgjob.api.wait import Cancellation
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.job import Running, State
 from bgjob.home import event_log
-from bgjob.home.layout import names_in
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.store import event_reader
+from bgjob.store.job_names import JobNames
 from bgjob.system.inotify import Inotify
 from bgjob.system.readiness import is_readable
 
@@ -31,8 +30,6 @@ Aspect = Literal["stdout", "stderr", "output", "screen", "status", "jobs", "exis
 """Of one job, up to status; of all: how any of them stands, and which jobs there are."""
 
 LOOK_EVERY_S = 0.2
-# The times of files may be so coarse: two changes can have the same.
-SAME_TIME_NS = 50_000_000
 
 
 class Subject(NamedTuple):
@@ -63,7 +60,7 @@ class Changes(Generic[Key]):
         store = context.store
         for directory in (store.events, store.jobs_directory, store.trash):
             self._inotify.watch(directory)
-        self._events, self._names = _Events(store.events), _JobNames(store.jobs_directory)
+        self._events, self._names = _Events(store.events), JobNames(store.jobs_directory)
 
     def close(self) -> None:
         with self._mutex:
@@ -213,24 +210,3 @@ class _Events:
                 ids.update(job_id for _, job_id in heads)
                 self._place = place
         return ids
-
-
-class _JobNames:
-    """The jobs that there are. Their directory is listed again only if its time says so."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-        self._names: set[str] = set()
-        self._mtime_ns, self._may_be_same_time = -1, True
-        self.have_changed()
-
-    def have_changed(self) -> bool:
-        with contextlib.suppress(OSError):
-            mtime_ns = os.lstat(self._directory).st_mtime_ns
-            if mtime_ns == self._mtime_ns and not self._may_be_same_time:
-                return False
-            self._may_be_same_time = time.time_ns() - mtime_ns < SAME_TIME_NS
-            before, self._names = self._names, set(names_in(self._directory))
-            self._mtime_ns = mtime_ns
-            return before != self._names
-        return False

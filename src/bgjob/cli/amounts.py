@@ -1,6 +1,9 @@
-"""Times and sizes as a person reads them: short, and to the precision that matters."""
+"""Times, sizes and shares as a person reads them: short, and to the precision that matters; and how they went."""
 
-SIZES = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+from collections.abc import Sequence
+
+BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+SIZES = "KMGTPE"
 UNITS = ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
 
 
@@ -21,10 +24,25 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
-def size(count: int) -> str:
-    """Of bytes: 512, 1.5K, 210M."""
-    for unit, letter in SIZES:
-        if count >= unit:
-            number = count / unit
-            return f"{number:.1f}{letter}" if number < 9.95 else f"{number:.0f}{letter}"
-    return str(count)
+def size(count: float) -> str:
+    """Of bytes, in at most four columns: 512, 1.5K, 210M."""
+    units = iter(SIZES)
+    unit = ""
+    while count >= 999.5:
+        count, unit = count / 1024, next(units)
+    return f"{count:.1f}{unit}" if unit and count < 9.95 else f"{count:.0f}{unit}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.0f}%"
+
+
+def sparkline(values: Sequence[float], columns: int, *, low: float, high: float, blocks: str = BLOCKS) -> str:
+    """The last values, each as a block, from `low` to `high`. Blank on the left."""
+    last = values[-columns:] if columns > 0 else ()
+    return "".join(_block(value - low, high - low, blocks) for value in last).rjust(columns)
+
+
+def _block(value: float, most: float, blocks: str) -> str:
+    step = int(value / most * len(blocks)) if most > 0 else 0
+    return blocks[max(0, min(step, len(blocks) - 1))]

@@ -4,6 +4,7 @@ The verbs (api) and the watcher import it.
 
     store          making, loading and removing jobs
     index          the order of jobs, newest first
+    job_names      which jobs there are, looked at again only if that has changed
     records        from a job's files to its state
     record_schema  what records and events may hold
     retention      removes ended jobs that are too old or too many
