@@ -1,18 +1,23 @@
-"""The parts of the documents that are made from the code: tools, options and settings.
+"""The parts of the documents that are made from the code: tools, options, settings and commands.
 
 A part stands between two markers of its page: `<!-- NAME: generated … -->` and `<!-- /NAME -->`.
 """
 
+import argparse
 import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from bgjob.cli.parser import all_parsers
+from bgjob.cli.verbs import VERBS
 from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.tools import TOOLS
 
 PROSE_COLUMNS = 110
+FREE_TEXT = {"run": ["[--]", "CMD ..."], "send": ["[TEXT ... | -]"]}
+"""What no parser of ours takes apart."""
 
 Tool = Mapping[str, Any]
 
@@ -106,3 +111,31 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def wrapped(text: str) -> str:
     return textwrap.fill(text, PROSE_COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def commands() -> str:
+    """Each command with its options, and below it what it does."""
+    rows = (f"{usage(verb, parser)}\n{' ' * 10}{VERBS[verb][1]}" for verb, _, parser in all_parsers())
+    return "\n".join(["```", *rows, "```", ""])
+
+
+def usage(verb: str, parser: argparse.ArgumentParser) -> str:
+    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    words = [usage_of(action) for action in actions if action.help is not argparse.SUPPRESS]
+    line = " ".join([f"bgjob {verb}", *words, *FREE_TEXT.get(verb, ())])
+    unbroken = re.sub(r"\[[^]]*\]", lambda part: part[0].replace(" ", "\N{NO-BREAK SPACE}"), line)
+    lines = textwrap.wrap(
+        unbroken, PROSE_COLUMNS, subsequent_indent=" " * 10, break_on_hyphens=False, break_long_words=False
+    )
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def usage_of(action: argparse.Action) -> str:
+    value = str(action.metavar or "|".join(map(str, action.choices or ())) or action.dest.upper())
+    if action.option_strings:
+        takes_value = action.nargs != 0
+        return f"[{' | '.join(action.option_strings)}{f' {value}' if takes_value else ''}]"
+    if isinstance(action, argparse._SubParsersAction):
+        value = "|".join(action.choices)
+    shown = {"?": f"[{value}]", "*": f"[{value} ...]", "+": f"{value} ..."}
+    return shown.get(str(action.nargs), value if action.required else f"[{value}]")

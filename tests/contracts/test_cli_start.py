@@ -41,7 +41,7 @@ HEAVY = {
 FOR_OTHER_COMMANDS = {
     *("bgjob.mcp", "bgjob.web", "bgjob.watch", "bgjob.clients", "bgjob.protocol", "bgjob.terminal.emulator"),
     *("bgjob.api.jobs", "bgjob.api.events", "bgjob.api.execute", "bgjob.api.wait", "bgjob.api.doctor"),
-    *("bgjob.cli.completion_table", "bgjob.cli.man_page", "bgjob.core.config_file"),
+    *("bgjob.cli.completion.table", "bgjob.cli.man_page", "bgjob.core.config_file"),
 }
 STARTS_JOBS = {"subprocess", "bgjob.api.start", "bgjob.core.policy", "bgjob.core.shell_reader"}
 READS_JOBS = {"bgjob.api.context", "bgjob.store", "bgjob.link", "argparse", "socket", "threading", "shutil"}

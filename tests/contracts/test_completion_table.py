@@ -2,10 +2,10 @@
 
 import json
 
-from bgjob.cli.completion_table import completion_table
+from bgjob.cli.completion.table import completion_table
 from tests.contracts import golden
 
-TABLE = golden.ROOT / "src" / "bgjob" / "cli" / "completion.json"
+TABLE = golden.ROOT / "src" / "bgjob" / "cli" / "completion" / "completion.json"
 
 
 def test_the_table_of_completion_is_current() -> None:

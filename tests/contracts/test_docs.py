@@ -23,8 +23,11 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def docstrings_of_folders() -> Iterator[tuple[str, str]]:
-    for path in sorted(PACKAGE.glob("*/__init__.py")):
-        yield path.parent.name, ast.get_docstring(ast.parse(path.read_text()), clean=False) or ""
+    for path in sorted(PACKAGE.rglob("*/__init__.py")):
+        yield (
+            str(path.parent.relative_to(PACKAGE)),
+            ast.get_docstring(ast.parse(path.read_text()), clean=False) or "",
+        )
 
 
 FOLDERS = dict(docstrings_of_folders())
@@ -57,14 +60,12 @@ class TestTheReference:
     def test_its_settings_are_current(self) -> None:
         check_section(REFERENCE, "settings", settings_as_markdown())
 
+    def test_its_commands_are_current(self) -> None:
+        check_section(REFERENCE, "commands", doc_tables.commands())
+
     def test_its_commands_are_those_of_the_command_line(self) -> None:
         named = set(re.findall(r"(?m)^bgjob ([a-z]+)", REFERENCE.read_text()))
         assert named == commands_of(run_help())
-
-    def test_its_usage_lines_name_every_option_and_no_other(self) -> None:
-        lines = re.findall(r"(?m)^bgjob ([a-z]+)(.*(?:\n {10}.*)*)", REFERENCE.read_text())
-        for command, usage in lines:
-            assert options_in(usage) == options_in(options_part(run_help(command))) - {"-h", "--help"}
 
 
 def check_section(page: Path, name: str, text: str) -> None:
@@ -78,16 +79,7 @@ def run_help(*command: str) -> str:
 
 
 def commands_of(help_text: str) -> set[str]:
-    return set(re.findall(r"(?m)^    ([a-z]+)  ", help_text))
-
-
-def options_part(help_text: str) -> str:
-    """The lines that explain an option: `  -f, --follow  …`."""
-    return "\n".join(re.findall(r"(?m)^  (-.*?)(?:  |$)", help_text))
-
-
-def options_in(text: str) -> set[str]:
-    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", text))
+    return set(re.findall(r"(?m)^  ([a-z]+)  ", help_text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -105,7 +97,7 @@ class TestTheMap:
         assert files_on_the_map() == files_on_disk()
 
     def test_it_fits_on_a_screen(self) -> None:
-        assert len(the_map()) <= 30
+        assert len(the_map()) <= 40
         assert max(map(len, the_map())) <= 110
 
     def test_the_old_names_are_all_that_lies_beside_the_folders(self) -> None:
@@ -137,5 +129,5 @@ def files_on_the_map() -> set[str]:
 
 
 def files_on_disk() -> set[str]:
-    files = {f"{path.parent.name}/{path.stem}" for path in PACKAGE.glob("*/*.py") if path.stem != "__init__"}
-    return files - OLD_NAMES
+    paths = [path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*/*.py")]
+    return {str(path) for path in paths if path.name != "__init__"} - OLD_NAMES

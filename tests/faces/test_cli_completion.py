@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bgjob.api import Jobs
-from bgjob.cli.bash_words import cursor_at
+from bgjob.cli.completion.bash_words import cursor_at
 from bgjob.core.job import Killed
 from tests.faces.command_line import BGJOB, Cli, Ended
 from tests.support.requires import needs

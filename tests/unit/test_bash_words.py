@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bgjob.cli.bash_words import cursor_at
+from bgjob.cli.completion.bash_words import cursor_at
 
 BREAKS = " \t\n\"'@><=;|&(:"
 NAMES = st.text(

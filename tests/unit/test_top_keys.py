@@ -2,7 +2,7 @@
 
 import pytest
 
-from bgjob.cli.top_keys import Keys
+from bgjob.cli.top.keys import Keys
 
 SENT = [
     (b"j", ["j"]),

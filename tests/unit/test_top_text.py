@@ -2,7 +2,7 @@
 
 import pytest
 
-from bgjob.cli.top_text import fitting, last_rows, visible, wrapped
+from bgjob.cli.top.text import fitting, last_rows, visible, wrapped
 from bgjob.output.tty_text import width
 from tests.support.escapes import ESCAPES, STEERS, UNSEEN, as_text
 

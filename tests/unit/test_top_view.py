@@ -8,9 +8,9 @@ from bgjob.api.arrangement import Arrangement
 from bgjob.api.live import Row
 from bgjob.api.preview import Preview
 from bgjob.api.preview_reader import Wish
-from bgjob.cli.top_actions import Act, press
-from bgjob.cli.top_layout import LEAST_COLUMNS, LEAST_ROWS, Layout, columns_for
-from bgjob.cli.top_view import MOST_LINES, View
+from bgjob.cli.top.actions import Act, press
+from bgjob.cli.top.layout import LEAST_COLUMNS, LEAST_ROWS, Layout, columns_for
+from bgjob.cli.top.view import MOST_LINES, View
 from tests.support.rows import a_row, live, names
 
 MANY = [a_row(f"job{number:03}", created_at=1000.0 - number) for number in range(100)]

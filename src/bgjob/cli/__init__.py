@@ -2,24 +2,70 @@
 
 It parses and renders, and decides nothing. No other folder imports it.
 
+What every command uses:
+
     verbs          every command, its file, and what it is for
     commands       does what was typed, and tells errors
     parser         what can be typed after `bgjob`
     arguments      values of arguments
     chosen         which jobs a person means
+    confirm        asks before what cannot be undone
+    done           what became of each of several jobs
     ourselves      who we are, for the record of a job
-    run ps logs events kill priority mcp serve token notify client
-                   the command of that name
-    client_remove  bgjob client: take bgjob out of a client
+    streams        stdin, stdout and stderr of the command
+    words          errors in the words of the command line
+    outcome        how a job ended: in a word, in a sentence, as an exit code
+    amounts        times, sizes and shares as a person reads them
+    as_json        a job as JSON
+    colours        whether and how text is coloured
+    labels         what jobs are called where lines of several are shown
+    table          a table that fits the terminal
+    repaint        a text that is painted again and again
+    progress       what is waited for, in one line
+    pager          shows the end of a text first
+
+The commands, and the parts of some:
+
+    run            start a job, and perhaps stay with it
+    run_options    what can be typed after `bgjob run`
+    ps             a list of jobs
+    columns        what the list says of each
+    overview       bgjob alone: the state of things
+    status         everything known of a job
+    status_lines   ... in lines
+    status_json    ... as JSON
+    logs           what jobs printed
+    follow         prints it until they have ended
+    log_printer    bytes of one job, or labelled lines of several
+    grep           lines in what jobs printed
+    wait           until something comes true
+    events         what happened to jobs
+    event_words    an event in a few words
+    send           type into a job
+    kill           stop jobs
+    signal         one signal; pause and resume
+    restart        a job again, as a new job
+    priority       move jobs within the queue
+    open           the port of a job in the browser
+    rm             remove ended jobs
+    clean          remove old ones
+    client         bgjob in MCP clients
+    client_remove  ... taken out again
     client_check   ... and whether it works there
-    hook           bgjob hook: tell a client's model that jobs have ended
+    notify         how a person is told of jobs
+    config         each setting, and where it comes from
+    doctor         what of this machine bgjob can use
+    man            this command line as a man page
+    man_page       ... in roff
+    mcp            the MCP server, for a client to start
+    serve          MCP over HTTP
+    token          who may use it
+    hook           tell a client's model that jobs have ended
     hook_command   ... by hand
     hook_prompts   its part that looks for jobs at a prompt
     hook_wait      its part that waits
-    table          a list of jobs that fits the terminal
-    outcome        how a job ended: in a word, in a sentence, as an exit code
-    words          errors in the words of the command line
-    streams        stdin, stdout and stderr of the command
+
+Folders of their own: attach, top, completion.
 """
 
 import gc

@@ -39,7 +39,7 @@ def _act(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         return _print(f"bgjob {__version__}")
     if arguments[:2] == ["completion", "--complete"]:  # by a shell, at each tab
-        from bgjob.cli.complete import answer
+        from bgjob.cli.completion.complete import answer
 
         return _print(answer(arguments[2:], os.environ))
     return _run(arguments)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from bgjob.cli.completion_table import help_of
+from bgjob.cli.completion.table import help_of
 from bgjob.cli.parser import EPILOG, all_parsers
 from bgjob.cli.verbs import GROUPS
 from bgjob.core.config import SETTINGS

@@ -14,11 +14,13 @@ The verbs (api), the watcher and the command line import it.
     log_watch     matches a log against the patterns of watches, as it grows
     excerpt       what an answer shows of a log: all, or head and tail
     tail          the last lines of a stream
+    last_lines    where the last lines of a log begin
     timeline      both streams in one order, with times
     begun         what begins before a part of a stream and ends in it
     pieces        pieces of a stream: cut, joined, merged with notes
     fitted        an excerpt as an answer has it: cleaned, within its budget
     text          from bytes to text, and notes about the rest
     cleaner       output without escape sequences and hidden characters
+    pty_text      what was printed on a terminal, as lines that can be read
     tty_text      text for a person's terminal
 """

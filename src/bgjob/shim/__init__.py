@@ -22,6 +22,8 @@ They use the standard library only: they are forked from a zygote, or started fr
     stop             ends the job and all processes that it started
     control_server   the socket that clients connect to
     requests         what clients may ask
+    viewers          people who are attached: who types, who holds the job
+    terminal_size    the size of the job's terminal, now and at each byte of its log
     waiters          clients that wait for output, for a reply, or for the end
     settling         whether the job has worked off what was typed into it
     prompts          notices when the job sits at a prompt

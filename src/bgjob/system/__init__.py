@@ -10,6 +10,7 @@ of jobs on disk.
     prompt          whether a job that waits for input sits at a prompt
     inotify         wakes when something changes in a directory
     open_files      the limit of open files of a server, and that of its jobs
+    waker           wakes a thread that sleeps in poll
     readiness       whether a descriptor becomes readable in time
     client_session  whose server or hook we are
     own_argv        the argv of our own processes

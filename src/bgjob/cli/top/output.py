@@ -2,11 +2,11 @@
 
 from bgjob.api.filter import started_by
 from bgjob.api.live import Row
-from bgjob.cli.top_pieces import GAP, put_in_turn, put_keys, put_right
-from bgjob.cli.top_rows import state_word
-from bgjob.cli.top_screen import Screen, Style
-from bgjob.cli.top_text import last_rows, wrapped
-from bgjob.cli.top_view import View
+from bgjob.cli.top.pieces import GAP, put_in_turn, put_keys, put_right
+from bgjob.cli.top.rows import state_word
+from bgjob.cli.top.screen import Screen, Style
+from bgjob.cli.top.text import last_rows, wrapped
+from bgjob.cli.top.view import View
 from bgjob.core.job import called
 
 KEYS = (("↑↓", "scroll"), ("home", "oldest"), ("end", "follow"), ("q", "back"))

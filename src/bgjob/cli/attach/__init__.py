@@ -1,4 +1,13 @@
-"""bgjob attach: enter a job, by its terminal or by its stdin."""
+"""bgjob attach: enter a job, by its terminal or by its stdin.
+
+Whatever happens, the terminal is as before afterwards.
+
+    loop            waits for keys, news of the job, the size of the terminal, an end
+    terminal        a person's terminal on a job's terminal
+    lines           a person's terminal on the stdin of a job without one
+    detach_key      the key by which a person leaves
+    terminal_guard  restores the terminal whatever happens
+"""
 
 import argparse
 import os
@@ -45,13 +54,13 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 def enter(context: Context, job: Job, *, read_only: bool = False, detach_key: str = DETACH_KEY) -> int:
     """Until the person detaches, or the job ends: the exit code."""
     check_terminal()
-    from bgjob.cli.detach_key import DetachKey
+    from bgjob.cli.attach.detach_key import DetachKey
 
     key = DetachKey(detach_key)
     if job.spec.pty:
-        from bgjob.cli.attach_terminal import attach
+        from bgjob.cli.attach.terminal import attach
     else:
-        from bgjob.cli.attach_lines import attach
+        from bgjob.cli.attach.lines import attach
     return attach(context, job, key, read_only=read_only) or _told(context, job.id)
 
 

@@ -1,4 +1,20 @@
-"""bgjob top: a live view of all jobs."""
+"""bgjob top: a live view of all jobs.
+
+It draws what api.live has read, in threads of its own, and reads no job itself.
+
+    loop     waits for keys, signals and news, and draws
+    view     what a person looks at: which jobs, which of them is selected, what of its output
+    actions  what each key does
+    keys     keys as a terminal sends them, by name
+    layout   where things are on the screen
+    draw     from a view to the screen
+    output   draws what the selected job prints
+    rows     one job as a row: the text of each column, and its style
+    pieces   several texts in one row
+    text     text of jobs for curses
+    screen   the terminal: taken, and given back however it ends
+    signals  signals wake the loop
+"""
 
 import argparse
 import os
@@ -25,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     arrangement = Arrangement(options.filter, options.sort)
-    from bgjob.cli.top_screen import NoScreen  # here: a wrong filter is told on any system
-    from bgjob.cli.top_signals import EndedBySignal, end_by
+    from bgjob.cli.top.screen import NoScreen  # here: a wrong filter is told on any system
+    from bgjob.cli.top.signals import EndedBySignal, end_by
 
     if not (os.isatty(0) and os.isatty(1)):
         raise NoScreen("needs a terminal")
-    from bgjob.cli.top_loop import show_jobs
+    from bgjob.cli.top.loop import show_jobs
 
     try:
         show_jobs(open_context(environ, many=False), arrangement, environ)

@@ -6,8 +6,8 @@ from bgjob.api.arrangement import Arrangement
 from bgjob.api.live import Live, Row
 from bgjob.api.preview import Preview
 from bgjob.api.preview_reader import Wish
-from bgjob.cli.top_layout import Layout
-from bgjob.cli.top_text import fitting
+from bgjob.cli.top.layout import Layout
+from bgjob.cli.top.text import fitting
 from bgjob.core.job import Job
 
 Mode = Literal["list", "filter", "kill", "output", "help"]

@@ -12,10 +12,10 @@ import tty
 from bgjob.api.attach import Attachment, Size
 from bgjob.api.context import Context
 from bgjob.api.terminal_state import TerminalState, terminal_state
-from bgjob.cli import attach_loop
-from bgjob.cli.detach_key import DetachKey
+from bgjob.cli.attach import loop
+from bgjob.cli.attach.detach_key import DetachKey
+from bgjob.cli.attach.terminal_guard import PUSH_TITLE, guarded
 from bgjob.cli.ourselves import own_name
-from bgjob.cli.terminal_guard import PUSH_TITLE, guarded
 from bgjob.core.job import Job, called
 from bgjob.home.jobdir import write_all
 from bgjob.output.tty_text import one_line
@@ -41,7 +41,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
         tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is typed into the job
         _make_room(f"{one_line(called(job.spec))} - {key.name} detaches")
         person = PersonAtTerminal(context, attachment, key)
-        attach_loop.run(attachment, person, parent)
+        loop.run(attachment, person, parent)
         attachment.close()
         return min(person.last_row(), own_size()[0])
 

@@ -13,12 +13,12 @@ from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.live_reader import LiveReader
 from bgjob.api.preview_reader import PreviewReader
-from bgjob.cli.top_actions import Act, press
-from bgjob.cli.top_draw import draw
-from bgjob.cli.top_keys import Keys
-from bgjob.cli.top_screen import Screen
-from bgjob.cli.top_signals import ENDING, EndedBySignal, Signals, stop
-from bgjob.cli.top_view import View
+from bgjob.cli.top.actions import Act, press
+from bgjob.cli.top.draw import draw
+from bgjob.cli.top.keys import Keys
+from bgjob.cli.top.screen import Screen
+from bgjob.cli.top.signals import ENDING, EndedBySignal, Signals, stop
+from bgjob.cli.top.view import View
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, called

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from bgjob.api.live import Row
 from bgjob.cli.amounts import ASCII_BLOCKS, BLOCKS, age, percent, size, sparkline
 from bgjob.cli.outcome import end
-from bgjob.cli.top_layout import Columns
-from bgjob.cli.top_screen import Style
+from bgjob.cli.top.layout import Columns
+from bgjob.cli.top.screen import Style
 from bgjob.core.job import Killed, NeverStarted, OverLimit, State, TimedOut, status_word
 
 HEADINGS = {

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bgjob.cli.bash_words import Cursor, cursor_at
+from bgjob.cli.completion.bash_words import Cursor, cursor_at
 from bgjob.cli.verbs import VERBS
 
 TABLE = os.path.join(os.path.dirname(__file__), "completion.json")

@@ -1,12 +1,12 @@
 """Draws `bgjob top`: from a view to the screen."""
 
 from bgjob.api.live import Row
-from bgjob.cli.top_layout import LEAST_COLUMNS, LEAST_ROWS, LIST_AT, Columns, columns_for
-from bgjob.cli.top_output import draw_output, draw_preview
-from bgjob.cli.top_pieces import GAP, put_in_turn, put_keys, put_right
-from bgjob.cli.top_rows import HEADINGS, RIGHT, cells, style_of
-from bgjob.cli.top_screen import Screen, Style
-from bgjob.cli.top_view import View
+from bgjob.cli.top.layout import LEAST_COLUMNS, LEAST_ROWS, LIST_AT, Columns, columns_for
+from bgjob.cli.top.output import draw_output, draw_preview
+from bgjob.cli.top.pieces import GAP, put_in_turn, put_keys, put_right
+from bgjob.cli.top.rows import HEADINGS, RIGHT, cells, style_of
+from bgjob.cli.top.screen import Screen, Style
+from bgjob.cli.top.view import View
 from bgjob.core.job import called
 
 LEAST_WHAT = 40

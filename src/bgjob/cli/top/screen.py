@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Literal, Self
 
-from bgjob.cli.top_text import visible
+from bgjob.cli.top.text import visible
 from bgjob.core.errors import BgjobError
 from bgjob.output.tty_text import cut
 

@@ -7,11 +7,12 @@ import termios
 from bgjob.api.attach import Attachment
 from bgjob.api.context import Context
 from bgjob.api.snapshot import Snapshot
-from bgjob.cli import attach_loop, streams
-from bgjob.cli.detach_key import DetachKey
+from bgjob.cli import streams
+from bgjob.cli.attach import loop
+from bgjob.cli.attach.detach_key import DetachKey
+from bgjob.cli.attach.terminal_guard import guarded
 from bgjob.cli.ourselves import own_name
 from bgjob.cli.streams import JobStream
-from bgjob.cli.terminal_guard import guarded
 from bgjob.core.job import Job
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.output.last_lines import begin_of_last_lines
@@ -35,7 +36,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
             f"[{key.name} detaches{'' if looks else ', ctrl-d ends its input, ctrl-c interrupts it'}]"
         )
         person = PersonAtLines(attachment, key)
-        attach_loop.run(attachment, person, parent)
+        loop.run(attachment, person, parent)
         person.finish()
         attachment.close()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from bgjob.api.arrangement import ORDERS, Arrangement
-from bgjob.cli.top_view import MOST_LINES, Mode, View
+from bgjob.cli.top.view import MOST_LINES, Mode, View
 from bgjob.cli.words import in_our_words
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.frozen import Frozen

@@ -1,7 +1,7 @@
 """Several texts in one row of the screen of `bgjob top`."""
 
-from bgjob.cli.top_screen import Screen, Style
-from bgjob.cli.top_text import visible
+from bgjob.cli.top.screen import Screen, Style
+from bgjob.cli.top.text import visible
 from bgjob.output.tty_text import width
 
 GAP = 2
