@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     options = parser.parse_args()
-    picture = svg(list(shown(record())))
+    picture = drawn(options.file)
     if not options.check:
         options.file.write_text(picture)
         return 0
@@ -62,6 +62,15 @@ def main() -> int:
     )
     print(*difflib.unified_diff(old.split("\n"), picture.split("\n"), n=0), sep="\n", file=sys.stderr)
     return 1
+
+
+def drawn(file: Path) -> str:
+    """By its name: the tour, or the recording of `bgjob attach`."""
+    if file.stem == "attach":
+        import recording  # beside this file
+
+        return recording.svg(recording.record())
+    return svg(list(shown(record())))
 
 
 def record() -> bytes:

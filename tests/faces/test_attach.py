@@ -232,7 +232,7 @@ class TestSeveralPeople:
 
 class TestHold:
     def test_while_a_person_types_an_agent_is_told_who_holds_the_job(
-        self, jobs: Jobs, start_server: StartServer, person: Enter
+        self, cli: Cli, jobs: Jobs, start_server: StartServer, person: Enter
     ) -> None:
         server, job, ann = start_server(), repl(jobs), person("ann")
         ann.enter(job.id, ">>>")
@@ -247,7 +247,9 @@ class TestHold:
             with pytest.raises(ToolError, match="held by a person"):
                 server.call("interact_with_job", job_id=job.id, **what)
         assert server.call("get_job_status", job_id=job.id)["status"] == "running"
+        assert "held by   ann at pts/" in cli("status", job.id).stdout
         ann.detach()
+        assert "held by" not in cli("status", job.id).stdout
         assert "agent" in server.call("interact_with_job", job_id=job.id, input="print('agent')")["stdout"]
         assert "agent" not in jobs.output(job.id).stdout.partition("hers")[0]
 

@@ -1,10 +1,18 @@
 """The hold: while a person is attached to a job and types, nobody else types into it."""
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.api.context import Context
+from bgjob.api.results import Hold
 from bgjob.core.errors import HeldByPerson
+from bgjob.core.job import Job
+from bgjob.home import event_log
+from bgjob.link.control import NoShim, ShimConnection
+
+PATIENCE_S = 2.0
 
 
 def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
@@ -12,6 +20,22 @@ def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
     held = answer.get("held")
     if held is not None and not answer.get("ok"):
         raise HeldByPerson(job_id, held["by"], _utc(held["since"]), _utc(held["typed_at"]))
+
+
+def hold_on(context: Context, job_id: str, deadline: float | None = None) -> Hold | None:
+    """None: no person holds the job, or its shim does not answer in time."""
+    patience_s = PATIENCE_S if deadline is None else deadline - time.monotonic()
+    if patience_s > 0:
+        path = context.store.control_path(job_id)
+        with contextlib.suppress(NoShim, TimeoutError), ShimConnection(path) as shim:
+            held = shim.ask(patience_s, op="waits").get("held")
+            return Hold(held["by"], held["since"], held["typed_at"]) if held else None
+    return None
+
+
+def note_typed(context: Context, job: Job, by: str, count: int) -> None:
+    """An event tells who typed into the job and how much, never what: of a person who was not attached."""
+    event_log.append(context.store.events, "typed", job.id, name=job.spec.name, by=by, bytes=count)
 
 
 def _utc(at: float) -> str:

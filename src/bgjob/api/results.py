@@ -131,6 +131,15 @@ class Chunk(Frozen):
     """When they came, in microseconds since the epoch."""
 
 
+class Hold(Frozen):
+    """A person is attached to a job and types."""
+
+    by: str
+    since: float
+    typed_at: float
+    """When they typed last."""
+
+
 class JobStatus(Frozen):
     job: Job
     output_bytes: int
@@ -143,6 +152,8 @@ class JobStatus(Frozen):
     prompt: str | None = None
     """The unfinished last line of a job that sits at a prompt."""
     activity: Activity | None = None
+    held: Hold | None = None
+    """By whom, where the caller asked for details; None: by nobody."""
     ran_s: float | None = None
     """How long a running job has run."""
     idle_s: float | None = None

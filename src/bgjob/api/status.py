@@ -11,6 +11,7 @@ from typing import TypedDict
 from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.hints import ports_in_question, still_running
+from bgjob.api.hold import hold_on
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
 from bgjob.api.prompt import SHIM_PATIENCE_S, prompt_told, sits_at_prompt
@@ -93,6 +94,7 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: fl
         waits_for_input=waits,
         prompt=prompt,
         activity=activity.activity(pids) if detail else None,
+        held=hold_on(context, job.id, deadline) if detail else None,
         ran_s=ran_s(job),
         idle_s=idle_s(job, written_at),
         history=context.store.history(job),

@@ -9,12 +9,14 @@ from bgjob.api.context import Context, open_context
 from bgjob.api.feed import feed_job
 from bgjob.api.find import find_typed
 from bgjob.api.follow import follow_output
+from bgjob.api.hold import note_typed
 from bgjob.api.interact import Typed, interact_with_job
 from bgjob.api.output import Shown
 from bgjob.api.results import Interaction
 from bgjob.cli import streams
 from bgjob.cli.arguments import seconds
 from bgjob.cli.chosen import STEERED_HELP
+from bgjob.cli.ourselves import own_name
 from bgjob.cli.outcome import last_words
 from bgjob.cli.streams import JobStream
 from bgjob.core.errors import BgjobError
@@ -82,6 +84,7 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     context = open_context(environ, many=False)
     job = find_typed(context, options.id, steered=Running)
     done = _type(context, job, options)
+    note_typed(context, job, own_name(), done.accepted_bytes)
     if not options.quiet:
         _show(context, done)
     if done.accepted_bytes < done.sent_bytes and isinstance(done.job.state, Running):

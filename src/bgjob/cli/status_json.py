@@ -37,6 +37,8 @@ def _standing(status: JobStatus) -> dict[str, Any]:
         "phase": phase_word(status),
         "waits_for_input": status.waits_for_input,
         "prompt": status.prompt,
+        "held_by": status.held.by if status.held else None,
+        "held_since": utc(status.held.since) if status.held else None,
         "position": place.position if place else None,
         "priority": place.priority if place else None,
         "reason": place.reason if place else None,

@@ -44,6 +44,9 @@ def _standing(status: JobStatus) -> Facts:
         short = status.job.id[:SHORT_ID_CHARACTERS]
         yield "", asks(status)
         yield "", f"bgjob attach {short} enters it, bgjob send {short} TEXT answers"
+    if held := status.held:
+        typed = time.strftime("%T", time.localtime(held.typed_at))
+        yield "held by", f"{held.by}, who is attached and typed last at {typed}"
     if not isinstance(state, Running):
         yield "", f"it {last_words(status.job)}"
     if isinstance(state, OverLimit) and state.peak_memory_bytes is not None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from bgjob.core.errors import (
     AlreadyRunning,
     BgjobError,
+    HeldByPerson,
     InUse,
     InvalidArgument,
     JobLimitReached,
@@ -24,6 +25,7 @@ ADVICE: Mapping[type[BgjobError], str] = {
     AlreadyRunning: "Use it, or bgjob kill it first.",
     InUse: "bgjob kill ends it; bgjob rm -f ends and removes it.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
+    HeldByPerson: "bgjob attach enters it beside them; bgjob send works when they have detached.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
 }

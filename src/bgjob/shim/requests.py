@@ -13,8 +13,7 @@
                                             been silent long enough for that to count; what it has printed by
                                             then is in the log, up to "end"
 {"op": "stdin", "length": N, "close": B, "wait_s": S}   N bytes follow; how many the job's stdin took
-                                            with "by": a person types, and events tell who; with "reply": the
-                                            terminal of a viewer sends it, and not the person
+                                            with "reply": the terminal of a viewer sends it, not the person
 {"op": "resize", "rows": N, "cols": N}      the job's terminal; of a viewer: what its own terminal has
 {"op": "attach", "by": WHO, "looks": B, "rows": N, "cols": N, "held_since": T, "typed_bytes": N}   a person looks
                                             and types by this connection from now on, and is a "viewer"
@@ -81,7 +80,7 @@ class Requests:
         """
         self._log, self._pump, self._prompts, self._stdin, self._stop = log, pump, prompts, stdin, stop
         self._phase, self._kill_job = phase, kill
-        self._size, self._tell_typed = size, tell_typed
+        self._size = size
         self._was_asking = False
         """Whether the job's last line was unfinished when a client typed."""
         self.waiters = Waiters(loop, log, pump, self._tell_waiter)
@@ -151,8 +150,6 @@ class Requests:
             return connection.answer_and_leave(ok=False, error=HELD, held=self._viewers.holds())
         if viewer and not request.get("reply"):
             self._viewers.typed(viewer, length)
-        elif request.get("by"):
-            self._tell_typed(str(request["by"])[:LONGEST_NAME], length)
         self._was_asking = any(map(is_unfinished, self._log.stream_ends(PROMPT_BYTES)))
         write = StdinWrite(connection, length, bool(request.get("close")))
         self._stdin.add(write, _amount(request["wait_s"]))
