@@ -4,12 +4,15 @@ import contextlib
 import os
 import select
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
 
 from bgjob.api.arrangement import Arrangement
 from bgjob.api.context import Context
+from bgjob.api.interact import check_takes_input
 from bgjob.api.kill import kill_job
 from bgjob.api.live_reader import LiveReader
 from bgjob.api.preview_reader import PreviewReader
@@ -137,13 +140,14 @@ class _Loop:
         self._redraw()
 
     def _attach(self, job: Job) -> None:
-        from bgjob.cli.attach import enter
-
+        """By a process of its own: attach forks, and a fork of a process with threads may hang."""
+        try:
+            check_takes_input(self._context, self._context.store.load(job.id))
+        except BgjobError as problem:
+            self._view.message = in_our_words(problem)
+            return
         with self._screen.away(), self._signals.as_before():
-            try:
-                enter(self._context, job)
-            except BgjobError as problem:
-                self._view.message = in_our_words(problem)
+            subprocess.run([sys.executable, "-m", "bgjob", "attach", job.id], check=False)
         self._redraw()
         self._jobs.look_now()
 
