@@ -92,7 +92,7 @@ def test_it_says_how_many_more_there_are(cli: Cli, job: Job) -> None:
 
 def test_an_answer_may_be_larger_than_one_for_a_model(cli: Cli, job: Job) -> None:
     job("wide", "for n in 1 2 3 4 5 6 7 8 9; do printf '%0400d\n' $n; done")
-    small = {"MCP_BG_MAX_RESPONSE_SIZE": "1KB"}
+    small = {"MCP_BG_MAX_RESPONSE": "1KB"}
     assert len(cli("grep", "0", env=small).stdout.splitlines()) == 9
 
 

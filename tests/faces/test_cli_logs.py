@@ -11,6 +11,7 @@ from typing import IO
 import pytest
 
 from bgjob.api import Jobs
+from bgjob.home.log_format import RUN_RESOLUTION_US
 from tests.faces.command_line import BGJOB, Cli, Ended, assert_one_line_of_error, has_socket
 from tests.faces.own_terminal import assert_only_shown, seen
 from tests.support.escapes import ESCAPES
@@ -94,6 +95,10 @@ class TestAPart:
         job_id = cli.run(f"echo before; {gate.pause}; echo after")
         gate.wait_until_reached()
         wait_until(lambda: jobs.log(job_id).end == len("before\n"))
+        told = time.time()
+        wait_until(
+            lambda: time.time() > told + 2 * RUN_RESOLUTION_US / 1e6
+        )  # so exact are the times of a log
         moment = datetime.fromtimestamp(time.time(), UTC).isoformat()
         gate.open()
         ended(job_id)

@@ -14,7 +14,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern
-from bgjob.home.log_format import STDOUT
+from bgjob.home.log_format import RUN_RESOLUTION_US, STDOUT
 from bgjob.output import excerpt
 from bgjob.output.last_lines import begin_of_last_lines
 from bgjob.output.log_lines import window_of
@@ -85,7 +85,8 @@ def places_of(context: Context, job_id: str, begin: Begin) -> Places:
 
 def _places(log: LogReader, begin: Begin) -> Places:
     start = excerpt.window(begin.cursor, log.end).start
-    after_us = None if begin.at is None else int(begin.at * 1e6)
+    # a byte may have come so much later than the log says: rather too much is read than too little
+    after_us = None if begin.at is None else int(begin.at * 1e6) - RUN_RESOLUTION_US
     start, _ = window_of(log, start, log.end, after_us, None)
     if begin.lines is None:
         return dict.fromkeys(begin.streams, start)
