@@ -451,40 +451,19 @@ def test_it_ends_with_its_terminal(cli: Cli, tmp_path: Path) -> None:
 
 # -- attach -----------------------------------------------------------------------------------------
 
-# Stands in for the command of that name: what matters here is the terminal that it is given, and gives back.
-ATTACH = """
-import sys, types
-def enter(context, job, *, read_only=False):
-    print("ATTACHED TO", job.spec.name, flush=True)
-    answer = input("typed here: ")
-    if answer == "fail":
-        from bgjob.core.errors import NotRunning
-        raise NotRunning(job.id, "it has just ended")
-    return 0
-attach = types.ModuleType("bgjob.cli.attach")
-attach.enter = enter
-sys.modules["bgjob.cli.attach"] = attach
-from bgjob.cli import main
-main(["top"])
-"""
 
-
-def test_enter_attaches_and_comes_back_to_the_list(cli: Cli, tmp_path: Path) -> None:
-    cli.run("--name", "it", "sleep 1000")
-    with terminal([sys.executable, "-c", ATTACH], tmp_path, variables(cli), 100, 30) as shown:
-        wait_for_row(shown, "it", "running")
+def test_enter_attaches_and_a_detach_comes_back_to_the_list(cli: Cli, jobs: Jobs) -> None:
+    job = jobs.execute("PYTHONSTARTUP= exec python3 -q", pty=True, name="repl")
+    with top(cli) as shown:
+        wait_for_row(shown, "repl")
         shown.press("Enter")
-        shown.wait_for("ATTACHED TO it")
-        shown.type("echoed")
-        shown.wait_for("typed here: echoed")
-        assert shown.tell("alternate_on") == "0"
-        shown.press("Enter")
-        wait_for_row(shown, "it", "running")
-        shown.press("Enter")
-        shown.wait_for("ATTACHED TO it")
-        shown.type("fail\r")
-        shown.wait_for("it has just ended")
-        wait_for_row(shown, "it", "running")
+        shown.wait_until(lambda: shown.screen.lstrip().startswith(">>>"), "the job is entered")
+        shown.type("print(6 * 7)\r")
+        shown.wait_for("\n42\n")
+        shown.press("C-]")
+        wait_for_row(shown, "repl")
+        assert shown.tell("alternate_on") == "1"
+    assert "42" in jobs.output(job.id).stdout
 
 
 # -- what jobs print and are called -----------------------------------------------------------------
