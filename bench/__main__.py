@@ -11,7 +11,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import checkouts, crowd, environments, floods, limits, peers, processes, soak, telling, tools
+from bench import (
+    checkouts,
+    crowd,
+    environments,
+    floods,
+    limits,
+    live_view,
+    peers,
+    processes,
+    soak,
+    telling,
+    tools,
+)
 from bench import tasks_output as jobs
 from bench import tasks_terminal as prompts
 from bench.lab import OURS, BenchError, Lab, Side
@@ -34,7 +46,7 @@ RUN: list[Measure] = [
 ]
 LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
-    *(checkouts.start, limits.idle, telling.hook, telling.task),
+    *(checkouts.start, limits.idle, telling.hook, telling.task, live_view.top),
 ]
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),
