@@ -23,15 +23,15 @@ ROWS, COLUMNS = 30, 100
 ENDED, RUNNING = 10_000, 20
 # a frame at 20 a second: what is drawn sooner is drawn at once to a person
 FRAME_MS = 50.0
-# nothing is drawn for so long: what comes next is the answer to a key
-QUIET_S, PATIENCE_S, IDLE_S = 0.01, 30.0, 10.0
+# Nothing is drawn for so long: what comes next is the answer to a key. A fast typist presses ten a second.
+QUIET_S, PATIENCE_S, IDLE_S = 0.1, 30.0, 10.0
 REDRAW = b"\x0c"
 PRESSED: Mapping[str, Sequence[bytes]] = {
     "down and up": [b"j", b"k"],
     "a page": [b"\x1b[6~", b"\x1b[5~"],
     "end and home": [b"G", b"g"],
     "sort": [b"s"],
-    "a letter of the filter": [b"/", b"p", b"a", b"r", b"t", b"1", b"\x15", b"\r"],
+    "a letter of the filter is seen": [b"/", b"p", b"a", b"r", b"t", b"1", b"\x15", b"\r"],
 }
 
 

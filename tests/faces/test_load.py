@@ -62,6 +62,13 @@ def test_what_telling_costs_is_measured() -> None:
     assert "—" not in table["bgjob hook, an end is told, wall"] + table["tasks/get of a wait"]
 
 
+def test_the_live_view_is_measured() -> None:
+    done = load("top", "--quick")
+    assert "failed" not in done.stdout, done.stdout
+    assert "—" not in rows(done.stdout)["bgjob top: down and up"][3:5]
+    assert "% of a processor" in done.stdout
+
+
 def test_goals_that_are_not_reached_are_named() -> None:
     missed = Row("cold start, CPU", "ms", [5.0], [10.0], "reference", ratio_at_most(0.12))
     reached = Row("tail", "ms", [1.0], [10.0], "reference", ratio_at_most(0.3))
