@@ -19,6 +19,7 @@ from bench import (
     environments,
     floods,
     limits,
+    live_view,
     peers,
     processes,
     soak,
@@ -47,7 +48,8 @@ RUN: list[Measure] = [
 ]
 LOAD: list[Measure] = [
     *(crowd.crowd, soak.soak, floods.flood, floods.watches),
-    *(checkouts.start, limits.idle, telling.hook, telling.task, command_line.command_line, attach.attach),
+    *(checkouts.start, limits.idle, telling.hook, telling.task),
+    *(command_line.command_line, attach.attach, live_view.top),
 ]
 AGENT: list[Measure] = [
     *(jobs.dev_server, jobs.pytest, jobs.search, jobs.build, jobs.daemon),

@@ -70,6 +70,13 @@ def test_what_commands_cost_is_measured() -> None:
         assert "—" not in table[f"{title}, CPU"]
 
 
+def test_the_live_view_is_measured() -> None:
+    done = load("top", "--quick")
+    assert "failed" not in done.stdout, done.stdout
+    assert "—" not in rows(done.stdout)["bgjob top: down and up"][3:5]
+    assert "% of a processor" in done.stdout
+
+
 def test_goals_that_are_not_reached_are_named() -> None:
     missed = Row("cold start, CPU", "ms", [5.0], [10.0], "reference", ratio_at_most(0.12))
     reached = Row("tail", "ms", [1.0], [10.0], "reference", ratio_at_most(0.3))
@@ -99,7 +106,7 @@ def test_a_server_that_does_not_serve_is_a_failure(name: str) -> None:
 
 def test_the_page_of_benchmarks_names_measures_that_exist() -> None:
     page = (PROJECT / "docs" / "benchmarks.md").read_text()
-    named = {name for names in re.findall(r"`bench/load ([a-z ]+)", page) for name in names.split()}
+    named = {name for names in re.findall(r"`bench/load ([a-z_ ]+)", page) for name in names.split()}
     assert named == {measure.__name__ for measure in LOAD}
     assert set(re.findall(r"`bench/run ([a-z]+)", page)) <= {measure.__name__ for measure in RUN}
 

@@ -24,7 +24,9 @@ def a_view(*rows: Row, size: tuple[int, int] = (24, 80)) -> View:
 
 
 def pressed(view: View, *keys: str) -> Act | None:
+    """When no other key waits."""
     *_, last = [press(view, key) for key in keys]
+    view.apply_typed_filter()
     return last
 
 
@@ -193,6 +195,14 @@ class TestTheFilter:
         pressed(view, "backspace", "backspace", "enter")
         assert (len(view.rows), view.mode) == (100, "list")
         assert view.arrangement.words == ("job0",)
+
+    def test_what_is_typed_is_seen_before_all_jobs_are_looked_at(self) -> None:
+        view = a_view(*MANY)
+        for key in "/job017":
+            press(view, key)
+        assert (view.typed, len(view.rows)) == ("job017", 100)
+        press(view, "enter")
+        assert names(view.rows) == "job017"
 
     def test_escape_takes_it_back(self) -> None:
         view = a_view(*MANY)

@@ -113,8 +113,9 @@ LIST_KEYS: Mapping[str, Press] = {
 def _in_filter(view: View, key: str) -> None:
     if key == "enter":
         view.mode = "list"
+        view.apply_typed_filter()
     elif key == "escape":
-        view.mode = "list"
+        view.mode, view.typed_filter = "list", None
         view.arrange(view.filter_before)
     elif key == "backspace":
         _filter(view, view.typed[:-1])
@@ -128,7 +129,7 @@ def _filter(view: View, typed: str) -> None:
     """As it is typed; what is no filter yet leaves the list as it is."""
     view.typed = typed
     try:
-        view.arrange(Arrangement(typed.split(), view.arrangement.order))
+        view.typed_filter = Arrangement(typed.split(), view.arrangement.order)
     except InvalidArgument as problem:
         view.message = in_our_words(problem)
 

@@ -90,13 +90,20 @@ class _Loop:
         poll = select.poll()
         for fd in (STDIN, self._waker.fileno()):
             poll.register(fd, select.POLLIN)
-        ready = {fd for fd, _ in poll.poll((ESCAPE_S if self._keys.is_held else DRAW_EVERY_S) * 1000)}
+        ready = {fd for fd, _ in poll.poll(self._longest_wait_s() * 1000)}
         for number in set(self._waker.take()) - {0}:
             self._take_signal(number)
         if STDIN in ready:
             self._press(self._keys.feed(_typed()))
+        elif self._view.typed_filter:
+            self._view.apply_typed_filter()
         elif self._keys.is_held and not ready:
             self._press(self._keys.finish())
+
+    def _longest_wait_s(self) -> float:
+        if self._view.typed_filter:
+            return 0.0
+        return ESCAPE_S if self._keys.is_held else DRAW_EVERY_S
 
     def _press(self, keys: list[str]) -> None:
         for key in keys:

@@ -29,6 +29,8 @@ class View:
         self.message = ""
         """Until the next key."""
         self.typed, self.filter_before = "", arrangement
+        self.typed_filter: Arrangement | None = None
+        """It is to be applied when no key waits: what is typed is seen first, whatever the number of jobs."""
         self.to_kill: Job | None = None
         self.preview: Preview | None = None
         self.back = 0
@@ -52,6 +54,11 @@ class View:
         self._scroll()
         if self._opened and self.selected and self.selected.job.id == self._opened.job.id:
             self._opened = self.selected
+
+    def apply_typed_filter(self) -> None:
+        if self.typed_filter:
+            self.arrange(self.typed_filter)
+            self.typed_filter = None
 
     def resize(self, rows: int, columns: int) -> None:
         self.layout = Layout(rows, columns, len(self.rows))
