@@ -32,10 +32,11 @@ SAME_EACH_TIME = [
         r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}",
         "6f1c0b4e-2a51-4c39-9d0f-5b8e7a1c2d3e",
     ),
-    (r"^[0-9a-f]{8}  (?=running|failed)", "6f1c0b4e  "),
+    (r"^[0-9a-f]{8}  (?=running|exit)", "6f1c0b4e  "),
     (r"(process|kill -9) \d+", r"\1 4711"),
-    (r"(running +-) +\d+s", r"\1   1s"),
-    (r"(exit 7) +\d+s", r"\1   5s"),
+    (r"(?<=running  tour  )[ \d.]{3}s ", " 1.0s "[1:]),
+    (r"(?<=exit 7  tour  )[ \d.]{3}s  +\ds ago", " 4.0s  0s ago"[1:]),
+    (r"(?<=  )[ \d]\d%  [ \d.]{3}[KMG]  ", " 0%  3.1M  "),
     (r"after \d+\.\d s", "after 4.0 s"),
 ]
 STYLE = f"""\

@@ -55,7 +55,10 @@ def asdict_of_found(jobs: Jobs, how: dict[str, Any]) -> Reading:
     found = jobs.search(**how, times=True)
     matches = [{**vars(match), "job": each.job.id} for each in found.jobs[::-1] for match in each.matches]
     in_order = matches if how.get("oldest_first") else matches[::-1]
-    return {**vars(found), "jobs": [each.job.id for each in found.jobs], "matches": in_order}
+    told = {
+        name: value for name, value in vars(found).items() if name != "counts"
+    }  # the sum is among the others
+    return {**told, "jobs": [each.job.id for each in found.jobs], "matches": in_order}
 
 
 def of_one(jobs: Jobs, listed: Job) -> Reading:

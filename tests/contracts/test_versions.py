@@ -277,7 +277,7 @@ def test_the_end_of_a_job_that_nobody_saw_is_told_once_and_is_no_news(
         assert told.at >= ended_at - 0.001
     else:
         assert told.at == pytest.approx(ended_at, abs=0.001)
-    assert present.cli(home, "events", job_id).count("ended") == 1
+    assert present.cli(home, "events", job_id).count("failed with exit code 5") == 1
     assert jobs.news("a session") is None
 
 

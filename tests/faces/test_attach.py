@@ -1,6 +1,8 @@
 """`bgjob attach` in real terminals: a person enters a job that runs on one, and leaves it as it was."""
 
 import os
+import re
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -14,6 +16,8 @@ from bgjob.core.errors import HeldByPerson
 from bgjob.core.job import Job
 from tests.faces.attached import Person
 from tests.faces.command_line import BGJOB, Cli
+from tests.faces.own_terminal import terminal
+from tests.support.escapes import ESCAPES, as_text
 from tests.support.requires import needs
 from tests.support.server import StartServer, ToolError
 from tests.support.shims import guard_pid, shim_pid
@@ -138,13 +142,13 @@ class TestAtTheTerminal:
 
 class TestQuestionsOfAJobToItsTerminal:
     ASKS = (
-        "import os, sys, termios, tty; tty.setraw(0)\n"
+        "import os, re, sys, tty; tty.setraw(0)\n"
         "def ask(): sys.stdout.write('\\033[6n'); sys.stdout.flush()\n"
         "ask()\n"
         "while True:\n"
-        "    data = os.read(0, 100)\n"
-        "    sys.stdout.write('got %r\\r\\n' % data); sys.stdout.flush()\n"
-        "    if data == b'a': ask()\n"
+        "    for key in re.findall(rb'\\x1b\\[[0-9;]*R|.', os.read(0, 100)):\n"
+        "        sys.stdout.write('got %r\\r\\n' % key); sys.stdout.flush()\n"
+        "        if key == b'a': ask()\n"
     )
 
     @pytest.fixture
@@ -364,9 +368,9 @@ class TestWithoutATerminalOfTheJob:
         assert jobs.output(job.id).stdout == "last words\nend\n"
 
     def test_ctrl_c_interrupts_it(self, jobs: Jobs, person: Enter) -> None:
-        job = jobs.execute("trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.01; done")
+        job = jobs.execute("trap 'echo interrupted; exit 5' INT; echo armed; while :; do sleep 0.01; done")
         ann = person("ann")
-        ann.enter(job.id, "ready")
+        ann.enter(job.id, "armed")
         ann.press("C-c")
         ann.wait_for("[exit 5 after")
 
@@ -376,6 +380,47 @@ class TestWithoutATerminalOfTheJob:
         ann.enter(job.id, "^[[?1049h")
         assert "alternate_on=0" in ann.modes
         assert "PWNED" not in ann.modes
+
+
+class TestRunIt:
+    def test_a_job_is_started_and_entered_at_once(self, jobs: Jobs, person: Enter) -> None:
+        ann = person("ann", columns=90)
+        ann.run(f"clear; {BGJOB} run -it --name own -- python3 -q")
+        ann.wait_for(">>>")
+        ann.run("import os; print(*os.get_terminal_size())")
+        ann.wait_for("\n90 24")
+        ann.detach()
+        ann.enter("own", ">>>")
+        ann.run("raise SystemExit(9)")
+        ann.wait_for("[exit 9 after")
+        ann.run("echo code $?")
+        ann.wait_for("\ncode 9")
+
+
+class TestWhatAJobPrints:
+    @pytest.mark.parametrize("pty", [True, False])
+    def test_nothing_of_it_acts_beyond_the_screen(
+        self, cli: Cli, jobs: Jobs, tmp_path: Path, pty: bool
+    ) -> None:
+        """The whole corpus, printed before and while a person is attached; and as the name of the job."""
+        (tmp_path / "data").write_bytes(b"\n".join(ESCAPES.values()) + b"\x1b\\\n")
+        hostile = as_text(ESCAPES["clipboard set, ended by BEL"] + ESCAPES["title report"])
+        program = f"stty -echo; cat {tmp_path / 'data'}; echo before; read -r line; cat {tmp_path / 'data'}; echo after"
+        job_id = job_with_name(jobs, hostile, program, pty=pty)
+        jobs.wait_for([job_id], pattern="^before")
+        with terminal(cli, "attach", job_id) as opened:
+            opened.read_until(b"\x1b[2J" if pty else b"before")  # what was printed may have any looks by then
+            opened.type(b"\r" if pty else b"\n")
+            seen = opened.read_to_the_end()
+        assert b"after" in seen
+        strings = rb"\x1b\](?:52|9|777|1337|7);|\x1b[_^X]|\x1bP(?![$+]q)"  # the terminal in control answers questions
+        others = rb"\x1b\[(?:21t|5i|3J)|\x05|\xc2[\x80-\x9f]"
+        assert re.findall(strings + b"|" + others, seen) == []
+
+
+def job_with_name(jobs: Jobs, name: str, command: str, *, pty: bool) -> str:
+    """Names with control characters are refused; the title of a terminal is made of the command, too."""
+    return jobs.execute(f": {shlex.quote(name)}; {command}", pty=pty).id
 
 
 class TestWhereItCannotBe:

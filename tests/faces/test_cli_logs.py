@@ -232,13 +232,8 @@ class TestAtATerminal:
         jobs = [cli.run("--name", name, "echo text") for name in ("one", "two")]
         for job_id in jobs:
             ended(job_id)
-        coloured = Cli(Path(cli.environment["BGJOB_HOME"]))
-        coloured.environment |= {"TERM": "xterm"}
-        coloured.environment.pop("NO_COLOR", None)
-        shown = seen(coloured, "logs", *jobs)
-        assert re.search(rb"\x1b\[\d+mone \|\x1b\[0m text", shown)
-        coloured.environment["NO_COLOR"] = "1"
-        assert seen(coloured, "logs", *jobs) == b"one | text\r\ntwo | text\r\n"
+        assert re.search(rb"\x1b\[\d+mone \|\x1b\[0m text", seen(cli, "logs", *jobs))
+        assert seen(cli, "logs", *jobs, NO_COLOR="1") == b"one | text\r\ntwo | text\r\n"
 
     def test_a_program_that_draws_the_whole_screen_is_shown_as_it_looks(
         self, cli: Cli, jobs: Jobs, gate: Gate, tmp_path: Path

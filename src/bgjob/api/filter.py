@@ -21,8 +21,9 @@ def started_by(job: Job) -> str:
     """Who started the job, in a few words: the client, and the terminal or session it was in."""
     by = job.spec.by
     client = "cli" if by.get("client") == "bgjob" else by.get("client", "")
-    where = by.get("tty", "").removeprefix("/dev/") or by.get("session", "")[:8]
-    return " ".join(filter(None, (client, where)))
+    session = by.get("session", "")
+    named = "" if session.startswith("process ") else session[:8]  # of others the client's own process is it
+    return " ".join(filter(None, (client, by.get("tty", "").removeprefix("/dev/") or named)))
 
 
 FIELDS: dict[str, Callable[[Job], str]] = {

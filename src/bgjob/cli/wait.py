@@ -9,7 +9,7 @@ from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context, open_context
 from bgjob.api.output import Shown
 from bgjob.api.results import Waited
-from bgjob.api.wait import Mode, conditions_of, wait_for_conditions
+from bgjob.api.wait import MOST_JOBS, Mode, conditions_of, wait_for_conditions
 from bgjob.cli import streams
 from bgjob.cli.arguments import port, seconds
 from bgjob.cli.as_json import as_line, job_as_json
@@ -17,6 +17,7 @@ from bgjob.cli.chosen import add_jobs, jobs_meant
 from bgjob.cli.labels import labels
 from bgjob.cli.outcome import CODES, TIMED_OUT, as_own_failure, end_line, result
 from bgjob.cli.progress import Progress
+from bgjob.core.errors import InvalidArgument
 from bgjob.core.frozen import replace
 from bgjob.core.job import status_word
 from bgjob.output.tty_text import one_line
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         context = open_context(environ, many=False)
         waited = wait_until(
             context,
-            [job.id for job in jobs_meant(context, options.ids)],
+            _chosen(context, options.ids),
             _conditions(options),
             mode="any" if options.any else "all",
             timeout_s=math.inf if options.timeout is None else options.timeout,
@@ -63,6 +64,13 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         return _code(waited, is_any=options.any)
 
     return as_own_failure(act)
+
+
+def _chosen(context: Context, words: list[str]) -> list[str]:
+    jobs = jobs_meant(context, words)
+    if len(jobs) > MOST_JOBS:
+        raise InvalidArgument(f"{len(jobs)} jobs are too many for one wait.", f"Give at most {MOST_JOBS}.")
+    return [job.id for job in jobs]
 
 
 def _conditions(options: argparse.Namespace) -> Conditions:

@@ -36,16 +36,17 @@ class TerminalSize:
     def change(self, rows: int, cols: int) -> None:
         """ValueError: the job has no terminal."""
         rows, cols = (min(max(1, number), MOST_ROWS_OR_COLS) for number in (rows, cols))
+        at = self._log_end()  # first: a program that is told draws at once, and for the new size
         self._stdin.resize(rows, cols)
-        self._record(rows, cols)
+        self._record(at, rows, cols)
 
     def begin_run(self) -> None:
         """Each run has a new terminal, of the size that the job was started with."""
         if self._known() and self.now():
-            self._record(self._spec["rows"], self._spec["cols"])
+            self._record(self._log_end(), self._spec["rows"], self._spec["cols"])
 
-    def _record(self, rows: int, cols: int) -> None:
-        resizes, at = self._known(), self._log_end()
+    def _record(self, at: int, rows: int, cols: int) -> None:
+        resizes = self._known()
         if resizes and resizes[-1][0] == at:
             resizes.pop()  # nothing was printed at that size
         resizes.append([at, rows, cols])
