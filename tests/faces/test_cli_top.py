@@ -98,7 +98,7 @@ class TestTheList:
         killed = cli.run("--name", "stopped", "sleep 100")
         assert cli("kill", killed).returncode == 0
         with top(cli) as shown:
-            wait_for_row(shown, "late", "timed out")
+            wait_for_row(shown, "late", "timeout")
             wait_for_row(shown, "shot", "SIGSEGV")
             wait_for_row(shown, "stopped", "killed")
 

@@ -41,18 +41,21 @@ class View(NamedTuple):
     """The viewer whose terminal has the size, and answers questions."""
 
 
-class Attachment:
-    """NotRunning, NotSteerable: the job cannot be entered."""
+def check_can_attach(context: Context, job: Job, *, only_looks: bool) -> None:
+    """NotRunning, NotAllowed: it cannot be entered, or not from here."""
+    if not isinstance(job.state, Running) or isinstance(job.state, Queued):
+        raise not_running(context, job)
+    if not only_looks:
+        check_may_steer(context.settings, job)
 
+
+class Attachment:
     def __init__(
         self, context: Context, job: Job, by: str, *, only_looks: bool = False, size: Size | None = None
     ) -> None:
         """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one."""
-        if not isinstance(job.state, Running) or isinstance(job.state, Queued):
-            raise not_running(context, job)
-        if not only_looks:
-            check_may_steer(context.settings, job)
-        self._context, self.job_id, self._has_terminal = context, job.id, job.spec.pty
+        check_can_attach(context, job, only_looks=only_looks)
+        self._context, self.job_id = context, job.id
         self._by, self.only_looks, self.size = by, only_looks, size if job.spec.pty else None
         self.at = 0
         """Up to where the person has seen the log."""

@@ -70,6 +70,7 @@ WORDS: Mapping[str, Callable[[Details], str]] = {
     "matched": _matched,
     "unwatched": lambda details: f"printed {details.get('bytes')} bytes that were not watched",
     "restarting": _restarting,
+    "typed": lambda details: f"{details.get('by')} typed {details.get('bytes')} bytes",
     "limit_near": _limit("is near"),
     "limit_hit": _limit("is over"),
 }

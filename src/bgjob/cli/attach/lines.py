@@ -4,7 +4,7 @@ import signal
 import sys
 import termios
 
-from bgjob.api.attach import Attachment
+from bgjob.api.attach import Attachment, check_can_attach
 from bgjob.api.context import Context
 from bgjob.api.snapshot import Snapshot
 from bgjob.cli import streams
@@ -25,8 +25,7 @@ CONTROL_CHARACTERS = 6  # among what tcgetattr answers
 def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> int:
     """0: the person has left, or the job is over."""
     looks = read_only or job.spec.stdin == "null"
-    attachment = Attachment(context, job, own_name(), only_looks=looks)
-    attachment.close()  # the child opens its own: this one has found out whether the job can be entered
+    check_can_attach(context, job, only_looks=looks)
 
     def act(parent: int) -> None:
         attachment = Attachment(context, job, own_name(), only_looks=looks)
@@ -56,10 +55,13 @@ def _end_lines_at(key: bytes) -> None:
 
 class PersonAtLines:
     def __init__(self, attachment: Attachment, key: DetachKey) -> None:
-        self._attachment, self._key = attachment, key
+        self._attachment, self._key, self._is_told = attachment, key, False
         self._stdout, self._stderr = (JobStream(stream, raw=False) for stream in (sys.stdout, sys.stderr))
 
     def show(self) -> None:
+        if self._attachment.is_stdin_closed and not self._is_told:
+            self._is_told = True
+            streams.note("[its input is closed: nothing more can be typed into it]")
         while chunks := self._attachment.new_output():
             for chunk in chunks:
                 if chunk.dropped_bytes:

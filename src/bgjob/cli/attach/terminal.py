@@ -9,7 +9,7 @@ import signal
 import termios
 import tty
 
-from bgjob.api.attach import Attachment, Size
+from bgjob.api.attach import Attachment, Size, check_can_attach
 from bgjob.api.context import Context
 from bgjob.api.terminal_state import TerminalState, terminal_state
 from bgjob.cli.attach import loop
@@ -23,6 +23,7 @@ from bgjob.terminal.emulator import Terminal
 from bgjob.terminal.live import LiveOutput, questions_in
 from bgjob.terminal.painting import FRESH, painted, rows_painted
 from bgjob.terminal.replies import are_replies
+from bgjob.terminal.size import drawable
 
 # So far behind, a person gets a new screen instead of all that they have missed.
 MOST_BEHIND_BYTES = 1 << 20
@@ -33,8 +34,7 @@ CLEAR = b"\x1b[H\x1b[2J"
 
 def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> int:
     """0: the person has left, or the job is over."""
-    attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
-    attachment.close()  # the child opens its own: this one has found out whether the job can be entered
+    check_can_attach(context, job, only_looks=read_only)
 
     def act(parent: int) -> int:
         attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
@@ -50,7 +50,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
 
 def own_size() -> Size:
     columns, rows = os.get_terminal_size(1)
-    return max(rows, 1), max(columns, 1)
+    return drawable(rows, columns)
 
 
 def _make_room(title: str) -> None:
@@ -63,32 +63,32 @@ class PersonAtTerminal:
     def __init__(self, context: Context, attachment: Attachment, key: DetachKey) -> None:
         self._context, self._attachment, self._key = context, attachment, key
         self._shown: _Passed | _Drawn | None = None
+        self._size: Size | None = None
+        """Of the job's terminal, when what is shown was begun."""
 
     def show(self) -> None:
-        attachment = self._attachment
-        if self._shown is None or attachment.view.size != self._shown.size:
-            self._begin()
+        attachment, shown = self._attachment, self._shown
+        if shown is None or attachment.view.size != self._size:
+            shown = self._begin()
         while chunks := attachment.new_output():
             if attachment.unseen_bytes > MOST_BEHIND_BYTES:
-                self._begin()
+                shown = self._begin()
                 continue
             for chunk in chunks:
-                self._shown_now().feed(chunk.data, answers=attachment.is_in_control)
-        self._shown_now().flush()
+                shown.feed(chunk.data, answers=attachment.is_in_control)
+        shown.flush()
 
-    def _shown_now(self) -> "_Passed | _Drawn":
-        assert self._shown is not None
-        return self._shown
-
-    def _begin(self) -> None:
+    def _begin(self) -> "_Passed | _Drawn":
         """From what the job's terminal shows now; what it has shown before is not replayed."""
-        attachment, is_first = self._attachment, self._shown is None and self._attachment.at == 0
+        attachment, is_first = self._attachment, self._attachment.at == 0
+        self._size = attachment.view.size
         state = terminal_state(self._context, attachment.job_id)
         missed = b"" if is_first else attachment.output_until(state.at, MOST_MISSED_BYTES)
         attachment.at = state.at
         self._shown = _Passed(state) if state.size == own_size() else _Drawn(state)
         if attachment.is_in_control:  # it may be since a moment ago
             write_all(1, questions_in(missed))
+        return self._shown
 
     def typed(self, data: bytes) -> bool:
         before, leaves = self._key.split(data)
@@ -113,7 +113,6 @@ class _Passed:
     """The job's bytes, on a terminal of the same size."""
 
     def __init__(self, state: TerminalState) -> None:
-        self.size = state.size
         self._live = LiveOutput()
         write_all(1, b"\x1b[?1049l" + CLEAR + painted(state.terminal.picture()) + state.input_modes)
         self.feed(state.terminal.begun(), answers=False)
@@ -129,7 +128,6 @@ class _Drawn:
     """A drawn copy of a terminal of another size: as much as fits, with the row of the cursor."""
 
     def __init__(self, state: TerminalState) -> None:
-        self.size = state.size
         self._terminal: Terminal = state.terminal
         self._before: list[str] = []
         write_all(1, b"\x1b[?1049l" + FRESH.encode() + CLEAR)

@@ -7,7 +7,7 @@ from bgjob.cli.amounts import ASCII_BLOCKS, BLOCKS, age, percent, size, sparklin
 from bgjob.cli.outcome import end
 from bgjob.cli.top.layout import Columns
 from bgjob.cli.top.screen import Style
-from bgjob.core.job import Killed, NeverStarted, OverLimit, State, TimedOut, status_word
+from bgjob.core.job import NeverStarted, State, status_word
 
 HEADINGS = {
     "state": "STATE",
@@ -56,18 +56,8 @@ def state_word(row: Row) -> str:
 
 
 def _cause(state: State) -> str:
-    """In nine columns."""
-    match state:
-        case Killed():
-            return "killed"
-        case TimedOut():
-            return "timed out"
-        case OverLimit(limit=limit):
-            return limit
-        case NeverStarted():
-            return "not begun"
-        case _:
-            return end(state)
+    """In nine columns, which is all that the list has room for."""
+    return "not begun" if isinstance(state, NeverStarted) else end(state)
 
 
 def style_of(row: Row) -> Style:
