@@ -98,11 +98,11 @@ def _refuse(arguments: list[str]) -> NoReturn:
     if options.help or not arguments:
         say(help_text().removesuffix("\n"))
         raise SystemExit(0)
-    top.error(f"{others[0]!r} is no command{_did_you_mean(others[0])}. bgjob --help shows them all")
+    top.error(f"{others[0]!r} is no command.{_did_you_mean(others[0])} bgjob --help shows them all.")
 
 
 def _did_you_mean(word: str) -> str:
     from difflib import get_close_matches  # here: only a typo needs it
 
     close = get_close_matches(word.lower(), VERBS, n=1)
-    return f". Did you mean {close[0]}?" if close else ""
+    return f" Did you mean {close[0]}?" if close else ""
