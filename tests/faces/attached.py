@@ -56,8 +56,3 @@ class Person(Terminal):
 
         self.wait_until(are_there, "both processes are there")
         return found[0]
-
-    def prompt_is_back(self) -> bool:
-        """No process of bgjob is left between the shell and the terminal."""
-        (shell,) = self.pane_pids()
-        return not children_of(shell)
