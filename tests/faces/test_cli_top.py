@@ -461,6 +461,7 @@ def test_enter_attaches_and_a_detach_comes_back_to_the_list(cli: Cli, jobs: Jobs
         shown.type("print(6 * 7)\r")
         shown.wait_for("\n42\n")
         shown.press("C-]")
+        shown.wait_for("enter attach")
         wait_for_row(shown, "repl")
         assert shown.tell("alternate_on") == "1"
     assert "42" in jobs.output(job.id).stdout
