@@ -66,6 +66,15 @@ class SavedCursor:
     style: Style = PLAIN
 
 
+def _charsets(drawing: Sequence[bool], shift: bool) -> str:
+    """What chooses these character sets on a terminal that has ASCII."""
+    return "\x1b(0" * drawing[0] + "\x1b)0" * drawing[1] + "\x0e" * shift
+
+
+def _look(saved: SavedCursor) -> str:
+    return saved.style.sequence + _charsets(saved.drawing, saved.shift)
+
+
 class Page:
     """The cost of a byte is bounded by the size of the screen, whatever is drawn."""
 
@@ -137,12 +146,12 @@ class Page:
             alternate=shown if self._is_alternate else None,
             main_cursor=(self._main_cursor[1] + 1, self._main_cursor[0] + 1),
             cursor=(cursor.y + 1, column + 1),
-            saved=(saved.y + 1, min(saved.x, grid.columns - 1) + 1, saved.style.sequence),
+            saved=(saved.y + 1, min(saved.x, grid.columns - 1) + 1, _look(saved)),
             style=self._style.sequence,
             margins=(grid.margins[0] + 1, grid.margins[1] + 1) if grid.margins else None,
             modes=list(self._mode_sequences()),
             wraps_next=wraps_next,
-            charsets="\x1b(0" * self._drawing[0] + "\x1b)0" * self._drawing[1] + "\x0e" * self._shift,
+            charsets=_charsets(self._drawing, self._shift),
             title=self.title,
             is_origin=_ORIGIN in mode,
         )

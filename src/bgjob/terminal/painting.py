@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from bgjob.terminal.style import PLAIN
 
+ASCII = "\x1b(B\x1b)B\x0f"
 # No margins, absolute positions, no wrapping while rows are drawn, ASCII, no style, no inserting, a cursor.
-FRESH = "\x1b[r\x1b[?6l\x1b[?7l\x1b(B\x1b)B\x0f\x1b[0m\x1b[4l\x1b[20l\x1b[?1l\x1b[?25h"
+FRESH = f"\x1b[r\x1b[?6l\x1b[?7l{ASCII}\x1b[0m\x1b[4l\x1b[20l\x1b[?1l\x1b[?25h"
 ENTER_ALTERNATE = "\x1b[?1049h"
 
 
@@ -24,7 +25,7 @@ class Picture(NamedTuple):
     """Where the cursor was when the alternate page was entered. Rows and columns count from 1."""
     cursor: tuple[int, int]
     saved: tuple[int, int, str]
-    """The cursor that ESC 7 has saved, and its style."""
+    """The cursor that ESC 7 has saved, its style and its character sets."""
     style: str
     margins: tuple[int, int] | None
     modes: Sequence[str]
@@ -50,7 +51,7 @@ def _parts(picture: Picture) -> Iterator[str]:
         yield _placed(*picture.main_cursor) + ENTER_ALTERNATE
         yield from rows_painted(picture.alternate)
     row, column, style = picture.saved
-    yield f"\x1b[0m{_placed(row, column)}{style}\x1b7\x1b[0m"
+    yield f"\x1b[0m{_placed(row, column)}{style}\x1b7\x1b[0m{ASCII}"
     if picture.margins:
         yield "\x1b[{};{}r".format(*picture.margins)
     yield "\x1b[?7h" + "".join(picture.modes)

@@ -126,7 +126,10 @@ def _plain_styles(lines: Sequence[Line]) -> set[Ground]:
     cells = Counter(map(_DATA_AND_GROUND, chain.from_iterable(line.values() for line in lines)))
     for (data, background, reverse), count in cells.items():
         counts[background, reverse] += count if data.strip() else 0
-    return {(DEFAULT, False), *(ground for ground, _ in counts.most_common(1) if not ground[1])}
+    bare = (DEFAULT, False)
+    # of two that are as common, the same one however it came to be drawn
+    most = max(counts, key=lambda ground: (counts[ground], ground == bare, ground), default=bare)
+    return {bare} if most[1] else {bare, most}
 
 
 def _runs(line: Line, plain: set[Ground]) -> Iterator[Line]:
