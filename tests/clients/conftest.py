@@ -11,6 +11,9 @@ from tests.clients.client_user import User, without_network
 from tests.clients.endpoints import Endpoint
 from tests.support.http_server import HttpServer
 
+# Clients keep files of their own there, below a HOME that each test gives them.
+os.environ.pop("XDG_CONFIG_HOME", None)
+
 
 @pytest.fixture(scope="session")
 def npm_packages() -> None:
