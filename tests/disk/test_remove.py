@@ -18,6 +18,7 @@ from tests.support.gate import Gate
 from tests.support.requires import linux_only
 from tests.support.shims import kill_both
 from tests.support.stores import ended_job, listed, running_job, write_outcome
+from tests.support.waiting import wait_until
 
 
 def together(*acts: Callable[[], None]) -> None:
@@ -138,6 +139,7 @@ def test_what_cannot_be_moved_is_told_and_stays_listed(jobs: Jobs) -> None:
 def test_its_size_is_told_before_and_after(jobs: Jobs, ended: Callable[[str], object]) -> None:
     job_id = jobs.execute("seq 100000").id
     ended(job_id)
+    wait_until(lambda: not jobs.has_shim(job_id), "its shim has left")
     ((_, before),) = removable(jobs.context, every=True)
     after = remove_job(jobs.context, job_id)
     assert before.freed_bytes == after.freed_bytes > 500_000
