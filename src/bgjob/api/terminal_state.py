@@ -18,14 +18,13 @@ SEQUENCE_BYTES = 100
 
 class TerminalState(Frozen):
     terminal: Terminal
+    """A part that was drawn too long ago to be known is blank."""
     input_modes: bytes
     """What sets the modes that change what a terminal sends."""
     at: int
     """Where in the log it was so."""
     size: tuple[int, int]
     """Rows and columns."""
-    exact: bool
-    """False: a part of the screen is not known, and blank here."""
 
 
 def terminal_state(context: Context, job_id: str) -> TerminalState:
@@ -42,11 +41,10 @@ def _state(log: LogReader, sizes: list[SizeAt]) -> TerminalState:
     window = _bytes(log, start, log.end)
     drawn = [(at, *drawable(rows, columns)) for at, rows, columns in sizes]
     terminal = terminal_at_end(window, start, drawn, shown_before)
-    screen = terminal.screen()
-    entered = page_entered_at(window) if screen.is_alternate else None
+    entered = page_entered_at(window) if terminal.screen().is_alternate else None
     if entered is not None:
         terminal.put_beneath(terminal_at_end(window[:entered], start, drawn, shown_before))
-    return TerminalState(terminal, input_modes(sent_before + window), log.end, drawn[-1][1:], screen.exact)
+    return TerminalState(terminal, input_modes(sent_before + window), log.end, drawn[-1][1:])
 
 
 def _modes_before(log: LogReader, end: int) -> tuple[bytes, bytes]:
