@@ -102,13 +102,6 @@ class TestEveryOtherVerb:
         shown = assert_only_shown(seen(attacked, "ps", "--limit", "1000", columns=columns)).splitlines()
         assert len(shown) == 1 + len(list(Path(attacked.environment["BGJOB_HOME"], "jobs").iterdir()))
 
-    @pytest.mark.parametrize("verb", [["kill"], ["signal", "TERM"], ["pause"], ["resume"], ["open"], ["rm"]])
-    def test_those_that_steer(self, attacked: Cli, verb: list[str]) -> None:
-        job_id = min(path.name for path in Path(attacked.environment["BGJOB_HOME"], "jobs").iterdir())
-        shown = assert_only_shown(seen(attacked, *verb, job_id, columns=4000))
-        assert shown.strip()
-        assert "Traceback" not in shown
-
     def test_events(self, attacked: Cli) -> None:
         shown = assert_only_shown(seen(attacked, "events", columns=4000))
         assert "matched" in shown
