@@ -2,7 +2,7 @@
 
     421  Host      is none of this server's names: a page of another site, whose name leads here (DNS rebinding)
     403  Origin    is there, and not this server itself: a page of another site
-         /healthz  is open from here on
+         /healthz  is open from here on; so are the files of the page. Its requests: bgjob.web.page.guard
     401  token     is missing or unknown; also where there is nothing at the path, so that nothing is learnt of it
     404  path      there is nothing here
     405  method    the path has others: Allow names them
@@ -12,7 +12,7 @@ Then come the checks of the endpoint itself: bgjob.web.mcp_endpoint.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -59,9 +59,19 @@ class Head(NamedTuple):
 class Access:
     """Lets pass what may ask, and says in the scope which token it has."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, meters: Meters, names: Collection[str]) -> None:
-        """`names`: by which the server may be called, besides those of this machine."""
-        self._app, self._tokens, self._meters = app, tokens, meters
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens,
+        meters: Meters,
+        names: Collection[str],
+        check_page: Callable[[Scope], bool],
+    ) -> None:
+        """`names`: by which the server may be called, besides those of this machine.
+
+        `check_page`: whether a request is of the page, which has no token; Refused: it may not ask.
+        """
+        self._app, self._tokens, self._meters, self._check_page = app, tokens, meters, check_page
         self._names = LOOPBACK_NAMES | {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +86,7 @@ class Access:
     def _check(self, scope: Scope, head: Head) -> None:
         check_host(head, self._names)
         check_origin(head)
-        if scope["path"] not in OPEN_PATHS:
+        if scope["path"] not in OPEN_PATHS and not self._check_page(scope):
             scope["state"]["token"] = self._token(head)
 
     def _token(self, head: Head) -> Token:

@@ -3,6 +3,8 @@
 POST /mcp       MCP                                            a token
 GET  /healthz   {"status": "ok"}: the server answers           open
 GET  /metrics   for Prometheus, if the server was told to      a token with the scope read
+GET  /, /page/  the page: its files                            open
+     /api/      what the page asks                             a login, see bgjob.web.page.guard
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from starlette.routing import Route, Router
 from bgjob.web.access import Access, check_scope
 from bgjob.web.mcp_endpoint import McpEndpoint
 from bgjob.web.metrics import CONTENT_TYPE, Meters, store_lines
+from bgjob.web.page.site import Page
 from bgjob.web.services import Services
 from bgjob.web.tokens import Tokens
 
@@ -24,16 +27,19 @@ class App:
         """`names`: by which the server may be called, besides those of this machine."""
         self._services, self._meters = services, Meters()
         self._mcp = McpEndpoint(services, tokens, self._meters)
+        self.page = Page(services)
         router = Router(self._routes(metrics=metrics), redirect_slashes=False)
-        self.asgi = Access(router, tokens, self._meters, names)
+        self.asgi = Access(router, tokens, self._meters, names, self.page.check)
 
     def stop(self) -> None:
         """Streams and waits end now."""
         self._mcp.stop()
+        self.page.stop()
 
     def _routes(self, *, metrics: bool) -> list[Route]:
         measured = [Route("/metrics", self._metrics)] if metrics else []
-        return [Route("/mcp", self._mcp, methods=["POST"]), Route("/healthz", _health), *measured]
+        own = [Route("/mcp", self._mcp, methods=["POST"]), Route("/healthz", _health)]
+        return [*own, *measured, *self.page.routes()]
 
     async def _metrics(self, request: Request) -> PlainTextResponse:
         check_scope(request.state.token, "read")

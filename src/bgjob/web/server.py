@@ -17,6 +17,7 @@ from bgjob.system.open_files import raise_limit
 from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
 from bgjob.web.listen import bound_address, bound_unix, remove_unix, shown_address
+from bgjob.web.page.logins import page_address
 from bgjob.web.services import Services
 from bgjob.web.tokens import DEFAULT, Tokens
 
@@ -48,7 +49,10 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         listening = _listening(options, undo)
         server.take_signals()  # first: who is told where it listens may stop it
         _tell_token(tokens, tell)
-        tell(f"Listening on {shown_address(listening, tls=options.tls_cert is not None)}")
+        address = shown_address(listening, tls=options.tls_cert is not None)
+        if options.unix is None:
+            tell(f"Page (opens once): {page_address(address, app.page.logins.add_key())}")
+        tell(f"Listening on {address}")
         use_lossy_stderr()
         raise_limit(OPEN_FILES)
         server.run([listening])
