@@ -1,0 +1,183 @@
+// To the server: requests, and the one stream of events that a page has.
+
+const AGAIN_MS = 300, AGAIN_MOST_MS = 2000;
+
+export class Failed extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function answered(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Failed(0, "The server does not answer. The page tries again by itself; jobs go on.");
+  }
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  let message = text.trim();
+  try {
+    message = JSON.parse(text).error ?? message;
+  } catch {} // a plain text
+  throw new Failed(answer.status, message || `The server answered ${answer.status}.`);
+}
+
+export const address = (path, query = {}) =>
+  `${path}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null))}`;
+
+export async function get(path, query = {}, options = {}) {
+  return (await answered(address(path, query), options)).json();
+}
+
+// The header is one that a form of another page cannot send.
+export async function post(path, body = {}) {
+  const headers = { "content-type": "application/json", "x-bgjob": "1" };
+  const answer = await answered(path, { method: "POST", headers, body: JSON.stringify(body) });
+  return answer.status === 204 ? null : answer.json();
+}
+
+// The key of the address is exchanged for a login, and leaves the address bar and the history.
+export async function login() {
+  const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (!key) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  await post("/api/login", { key });
+}
+
+export const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+export function encoded(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(text);
+}
+
+// Requests of a page may overtake each other: one is under way at a time, and what is typed meanwhile goes with the
+// next. What could not be sent is told to `failed`, and not sent again: it may have arrived.
+export function typist(send, failed) {
+  let waiting = [], busy = false;
+  return async function type(bytes) {
+    waiting.push(bytes);
+    if (busy) return;
+    busy = true;
+    try {
+      while (waiting.length) {
+        const now = joined(waiting);
+        waiting = [];
+        await send(now);
+      }
+    } catch (problem) {
+      waiting = [];
+      failed(problem);
+    } finally {
+      busy = false;
+    }
+  };
+}
+
+function joined(parts) {
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+// One EventSource: for the list of jobs and for the job that is looked at. It is opened anew when the job changes, and
+// after an error, from the positions that were reached. A browser gives a host six connections for all its tabs, so a
+// hidden tab gives its own back, unless it shows a job.
+export class Stream {
+  constructor({ list, state }) {
+    this.onList = list; // {list, samples, history}: functions of what the server sends
+    this.onState = state; // called with "open", "lost", "out" (not logged in) or "closed"
+    this.position = null;
+    this.job = null; // {query, handlers}
+    this.source = null;
+    this.wait = AGAIN_MS;
+    this.timer = 0;
+    document.addEventListener("visibilitychange", () => this.seen());
+    addEventListener("pagehide", () => this.close());
+    addEventListener("pageshow", () => this.seen());
+  }
+
+  // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. A handler may return the new `at`.
+  // Answers a function that ends it.
+  watch(query, handlers) {
+    const job = { query: { ...query }, handlers };
+    this.job = job;
+    this.reopen();
+    return () => {
+      if (this.job !== job) return;
+      this.job = null;
+      this.reopen();
+    };
+  }
+
+  seen() {
+    if (document.hidden && !this.job) {
+      this.close();
+      this.onState("closed");
+    } else if (!this.source) this.reopen();
+  }
+
+  // Views that follow each other in one turn of the event loop make one stream.
+  reopen() {
+    this.close();
+    this.timer = setTimeout(() => this.open(), 0);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+  }
+
+  open() {
+    const job = this.job;
+    const source = new EventSource(address("/api/stream", { list: this.position, ...job?.query }));
+    this.source = source;
+    const on = (kind, act) => source.addEventListener(kind, (event) => {
+      if (source === this.source) act(JSON.parse(event.data));
+    });
+    source.addEventListener("open", () => {
+      this.wait = AGAIN_MS;
+      this.onState("open");
+    });
+    source.addEventListener("error", () => this.lost(source));
+    on("list", (data) => {
+      this.position = data.position;
+      this.onList.list(data);
+    });
+    on("samples", this.onList.samples);
+    on("history", this.onList.history);
+    for (const [kind, act] of Object.entries(job?.handlers ?? {})) {
+      on(kind, (data) => {
+        if (data.at !== undefined) job.query.at = data.at;
+        act(data);
+      });
+    }
+  }
+
+  async lost(source) {
+    if (source !== this.source) return;
+    this.close();
+    this.onState("lost");
+    this.timer = setTimeout(() => this.again(), this.wait);
+    this.wait = Math.min(AGAIN_MOST_MS, 2 * this.wait);
+  }
+
+  // An EventSource does not tell why it failed; a request does.
+  async again() {
+    try {
+      await get("/api/store");
+    } catch (problem) {
+      if (problem.status === 401) return this.onState("out");
+    }
+    this.reopen();
+  }
+}
