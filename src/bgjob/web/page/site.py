@@ -12,7 +12,7 @@ from bgjob.web.page import endpoint, files
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
 from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins
-from bgjob.web.page.stream import Streams
+from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
@@ -23,7 +23,7 @@ class Page:
         self._context = services.jobs.context
         self.logins = Logins(services.jobs.home)
         self._live = SharedLive(self._context)
-        self._streams = Streams(self._live, self.logins)
+        self._streams = Streams(self._context, self._live, self.logins)
 
     def stop(self) -> None:
         """Streams end now."""
