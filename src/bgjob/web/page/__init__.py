@@ -14,6 +14,8 @@ It holds no logic of its own: its requests are performed by the api, as those of
     rows      one job as a row
     samples   CPU and memory of the jobs that run, over the last ten minutes
     viewer    one page in one job: a thread tells it what the job prints, and types what it sends
+    actions   what a page does to jobs: start, answer, kill and so on
+    words     errors in the words of the page
     views     what a page is shown of a job: its terminal, or that its log has grown
     event_queue  events of a stream, from a thread to the page
 """

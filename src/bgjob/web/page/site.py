@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from bgjob.core.errors import InvalidArgument
 from bgjob.web.page import endpoint, files
+from bgjob.web.page.actions import Actions
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
 from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins
@@ -23,6 +24,7 @@ class Page:
         self._context = services.jobs.context
         self.logins = Logins(services.jobs.home)
         self._live = SharedLive(self._context)
+        self._actions = Actions(services.jobs, self._live)
         self._streams = Streams(self._context, self._live, self.logins)
 
     def stop(self) -> None:
@@ -41,6 +43,7 @@ class Page:
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
             *self._streams.routes(),
+            *self._actions.routes(),
         ]
 
     async def _log_in(self, request: Request) -> Response:

@@ -23,7 +23,6 @@ from bgjob.api.start import check_may_steer
 from bgjob.api.terminal_state import terminal_state
 from bgjob.core.errors import BgjobError, NotAllowed, NotRunning
 from bgjob.core.job import Job, Queued, Running
-from bgjob.mcp.answers import plain
 from bgjob.mcp.stderr import report
 from bgjob.system.inotify import Inotify
 from bgjob.system.own_user import own_user
@@ -31,12 +30,18 @@ from bgjob.system.waker import Waker
 from bgjob.terminal.replies import are_replies
 from bgjob.web.page.event_queue import EventQueue
 from bgjob.web.page.views import GROWN_EVERY_S, LogView, TerminalView, log_end, put_screen
+from bgjob.web.page.words import in_page_words
 
 ViewName = Literal["log", "terminal"]
 Act = Callable[[Attachment], None]
 
 MOST_UNTYPED_BYTES = 1 << 20
 LEFT_EVERY_S = 1.0
+
+
+def own_name() -> str:
+    """The person at a page, as others are told."""
+    return f"{own_user()} in a browser"
 
 
 class OnlyLooks(BgjobError):
@@ -137,7 +142,7 @@ class Viewer:
             self._show_job()
         except BgjobError as problem:
             self._refusal = problem
-            self._events.put("gone", {"error": plain(str(problem))})
+            self._events.put("gone", {"error": in_page_words(problem)})
         except Exception:  # noqa: BLE001
             report("Internal error in the view of a job")
             self._events.put("gone", {"error": "Internal error; the server's log has the details."})
@@ -172,9 +177,7 @@ class Viewer:
         """Until the page leaves, or the job is over and all of it was shown."""
         self._refusal = self._why_not_type(job)
         looks = self._refusal is not None
-        attachment = Attachment(
-            self._context, job, f"{own_user()} in a browser", only_looks=looks, size=self._wanted.size
-        )
+        attachment = Attachment(self._context, job, own_name(), only_looks=looks, size=self._wanted.size)
         with closing(attachment):
             shown = self._shown(attachment)
             while not self._is_closed:
