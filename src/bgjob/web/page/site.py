@@ -11,6 +11,7 @@ from bgjob.core.errors import InvalidArgument
 from bgjob.web.page import endpoint, files
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
 from bgjob.web.page.logins import Logins
+from bgjob.web.page.reads import Reads
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
@@ -18,7 +19,7 @@ USED_KEY = "This address was used already, or is too old. bgjob page gives you a
 
 class Page:
     def __init__(self, services: Services) -> None:
-        self._context = services.jobs.context
+        self._reads = Reads(services.jobs.context)
         self.logins = Logins(services.jobs.home)
 
     def stop(self) -> None:
@@ -33,6 +34,7 @@ class Page:
     def routes(self) -> list[Route]:
         return [
             *files.routes(),
+            *self._reads.routes(),
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
         ]
