@@ -35,6 +35,9 @@ class PageStream(contextlib.AbstractContextManager["PageStream"]):
         self.seen: list[Event] = []
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.answer.close()
         self.socket.close()
 
