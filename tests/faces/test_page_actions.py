@@ -72,7 +72,7 @@ class TestStart:
         first = done(login, "start", command="sleep 1000", name="one")
         second = done(login, "start", command="sleep 1000", name="one", if_running="reuse")
         assert (second["job"], second["reused"]) == (first["job"], True)
-        status, error = refused(login, "start", command="sleep 1000", name="one", if_running="error")
+        status, error = refused(login, "start", command="sleep 1000", name="one", if_running="refuse")
         assert (status, "is running already" in error) == (409, True)
 
     @pytest.mark.parametrize(
