@@ -13,12 +13,12 @@ from starlette.routing import Route
 from bgjob.core import errors
 from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import SCOPES, Scope
-from bgjob.mcp.answers import plain
 from bgjob.mcp.workers import Workers
 from bgjob.protocol.jsonrpc import RpcError, decoded, encoded
 from bgjob.web.access import Refused
 from bgjob.web.body import MOST_BYTES, read_body
 from bgjob.web.page.logins import Login
+from bgjob.web.page.words import in_page_words
 
 NUMBER_MOST = 2**53
 STATUS = {
@@ -149,7 +149,7 @@ async def in_thread(perform: Callable[[], Answer]) -> Answer:
 
 def failure(problem: BgjobError) -> Response:
     status = next((code for kind, code in STATUS.items() if isinstance(problem, kind)), 409)
-    return json_response({"error": plain(str(problem))}, status)
+    return json_response({"error": in_page_words(problem)}, status)
 
 
 def json_response(answer: object, status: int = 200) -> Response:

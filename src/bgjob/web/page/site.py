@@ -10,8 +10,12 @@ from bgjob.core.errors import BgjobError
 from bgjob.web.access import Refused
 from bgjob.web.metrics import Meters
 from bgjob.web.page import endpoint, files
+from bgjob.web.page.actions import Actions
 from bgjob.web.page.guard import API, LOGIN_PATH, Guard, cookie
+from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins, own_path
+from bgjob.web.page.reads import Reads
+from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
@@ -22,18 +26,23 @@ KEY_BODY_BYTES = 1024
 class Page:
     def __init__(self, services: Services, meters: Meters, names: Collection[str]) -> None:
         """`names`: as those of `check_host`."""
-        self._context = services.jobs.context
+        context = services.jobs.context
         self.logins = Logins(services.jobs.home)
+        live = SharedLive(context)
+        self._streams = Streams(context, live, self.logins)
+        self._parts = (self._streams, Actions(services.jobs, live), Reads(context))
         routes = [*files.routes(), *map(_without_head, self._routes())]
         self.guard = Guard(routes, self.logins, meters, names)
 
     def stop(self) -> None:
         """Streams end now."""
+        self._streams.stop()
 
     def _routes(self) -> list[Route]:
         return [
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route(f"{API}logout", self._log_out, methods=["POST"]),
+            *(route for part in self._parts for route in part.routes()),
         ]
 
     async def _log_in(self, request: Request) -> Response:
