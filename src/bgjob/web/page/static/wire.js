@@ -113,7 +113,7 @@ export class Stream {
     this.timer = 0;
     document.addEventListener("visibilitychange", () => this.seen());
     addEventListener("pagehide", () => this.close());
-    addEventListener("pageshow", () => this.seen());
+    addEventListener("pageshow", (event) => event.persisted && this.seen()); // back from another page
   }
 
   // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. A handler may return the new `at`.
