@@ -7,4 +7,9 @@ It holds no logic of its own: its requests are performed by the api, as those of
     guard     which requests may be of the page: Origin, header, login
     logins    one-time keys and logins, in the home
     endpoint  one request: what it asks, the right that it needs, the answer as JSON
+    stream    /api/stream: all that an open page is told
+    live      all jobs, live, for all pages together
+    row_list  all jobs as rows, with versions: a page is sent what has changed
+    rows      one job as a row
+    samples   CPU and memory of the jobs that run, over the last ten minutes
 """

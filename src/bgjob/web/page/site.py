@@ -10,7 +10,9 @@ from starlette.types import Scope
 from bgjob.core.errors import InvalidArgument
 from bgjob.web.page import endpoint, files
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
+from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins
+from bgjob.web.page.stream import Streams
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
@@ -20,9 +22,12 @@ class Page:
     def __init__(self, services: Services) -> None:
         self._context = services.jobs.context
         self.logins = Logins(services.jobs.home)
+        self._live = SharedLive(self._context)
+        self._streams = Streams(self._live, self.logins)
 
     def stop(self) -> None:
         """Streams end now."""
+        self._streams.stop()
 
     def check(self, scope: Scope) -> bool:
         """Whether a request is of the page. Refused: it may not ask."""
@@ -35,6 +40,7 @@ class Page:
             *files.routes(),
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
+            *self._streams.routes(),
         ]
 
     async def _log_in(self, request: Request) -> Response:
