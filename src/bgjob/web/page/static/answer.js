@@ -57,7 +57,7 @@ export class Answer {
   }
 
   update(row) {
-    const key = `${row.id} ${row.prompt ?? ""}`;
+    const key = this.isQuiet ? row.id : `${row.id} ${row.prompt ?? ""}`;
     this.row = row;
     if (this.shown === key) return;
     this.shown = key;
@@ -75,21 +75,28 @@ export class Answer {
   }
 
   newField(row) {
-    const secret = isSecret(row.prompt);
+    const isMasked = !this.isQuiet && isSecret(row.prompt), name = isMasked ? "Password" : this.isQuiet ? "A line to type" : "Answer";
     return element("input", {
-      type: secret ? "password" : "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", class: "mono",
-      placeholder: secret ? "Password" : "Answer", "aria-label": `${secret ? "Password" : "Answer"} for ${title(row)}`,
+      type: isMasked ? "password" : "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", class: "mono",
+      placeholder: name, "aria-label": `${name} for ${title(row)}`,
     });
+  }
+
+  // Something is typed, or about to be.
+  get isUsed() {
+    return this.field.value !== "" || document.activeElement === this.field;
   }
 
   form(row) {
     if (!this.app.may("run")) return element("p", { class: "quiet" }, "This login may not answer.");
-    const buttons = likelyAnswers(row.prompt).map(({ text, label }) =>
+    const buttons = (this.isQuiet ? [] : likelyAnswers(row.prompt)).map(({ text, label }) =>
       element("button", { type: "button", class: "likely", "aria-label": `Answer ${label} to ${title(row)}`, onclick: () => this.send({ text }) }, label));
     return element("form", { onsubmit: (event) => {
       event.preventDefault();
       this.send({ text: this.field.value });
-    } }, ...buttons, this.field, element("button", { class: "main" }, "Send"), ...this.more(row));
+    } }, ...buttons, this.field, element("button", { class: "main" }, "Send"),
+    this.isQuiet && element("button", { type: "button", title: "As ctrl-d does in a terminal", onclick: () => this.send({ enter: false, eof: true }) }, "End the input"),
+    ...this.more(row));
   }
 
   // A second click on the same button would answer the next question.

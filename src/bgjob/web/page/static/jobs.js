@@ -49,8 +49,8 @@ export class Jobs {
     this.tell(whole ? null : new Set([...rows.map((row) => row.id), ...gone]), "rows");
   }
 
+  // Of the time when no stream was open.
   history(all) {
-    this.samples = new Map();
     for (const [id, series] of Object.entries(all)) {
       for (const [at, cpu, memory] of series) this.add(id, at, cpu, memory);
     }
@@ -66,7 +66,8 @@ export class Jobs {
 
   add(id, at, cpu, memory) {
     if (!this.samples.has(id)) this.samples.set(id, { at: [], cpu: [], memory: [] });
-    push(this.samples.get(id), { at, cpu, memory });
+    const series = this.samples.get(id);
+    if (!(series.at.at(-1) >= at)) push(series, { at, cpu, memory });
   }
 
   asking() {

@@ -1,7 +1,7 @@
 // The page: which view is shown, and what all views share.
 
 import { help } from "./dialog.js";
-import { element, framed } from "./element.js";
+import { element } from "./element.js";
 import { Jobs } from "./jobs.js";
 import { startForm } from "./start.js";
 import { allowStyles } from "./styles_without_inline.js";
@@ -94,22 +94,17 @@ function alwaysThere() {
   document.querySelector("#always").replaceChildren(...(app.may("run") ? [start] : []), keys);
 }
 
-// What waits is counted in the title: it is read although the tab is not.
-const entitle = framed(() => {
+// What waits is counted in the title: it is read although the tab is not. A hidden tab has no frames, but a clock.
+let entitling = 0;
+const entitle = () => (entitling ||= setTimeout(() => {
+  entitling = 0;
   if (!app.store) return;
   const asking = app.jobs.asking(), row = app.jobs.rows.get(app.query.job);
   const name = app.query.job ? `${row ? title(row) : "job"} · bgjob` : "bgjob";
-  const text = asking ? `(${asking}) ${name}` : name;
-  if (document.title !== text) document.title = text;
-});
+  document.title = asking ? `(${asking}) ${name}` : name;
+}));
 
-app.jobs.onchange((_, what) => what === "rows" && (document.hidden ? entitleUnseen() : entitle()));
-
-// A hidden tab has no frames.
-const entitleUnseen = () => setTimeout(() => {
-  const asking = app.jobs.asking();
-  document.title = document.title.replace(/^(\(\d+\) )?/, asking ? `(${asking}) ` : "");
-});
+app.jobs.onchange((_, what) => what === "rows" && entitle());
 
 // -- views -------------------------------------------------------------------------------------------
 

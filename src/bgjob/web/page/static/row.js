@@ -6,7 +6,7 @@ import { element } from "./element.js";
 import { icon, iconOf } from "./icons.js";
 import { openMenu } from "./menu.js";
 import { sparkline } from "./sparkline.js";
-import { ago, bytes, duration, moment, short, soFar, state, title, took, when } from "./words.js";
+import { bytes, duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
 const FULL_PERCENT = 100;
 

@@ -97,7 +97,7 @@ export class Stream {
   constructor({ list, state }) {
     this.onList = list; // {list, samples, history}: functions of what the server sends
     this.onState = state; // called with "open", "lost", "out" (not logged in) or "closed"
-    this.position = null;
+    this.position = this.sampled = null; // up to where the page knows the list, and the samples
     this.job = null; // {query, handlers}
     this.source = null;
     this.wait = AGAIN_MS;
@@ -171,7 +171,7 @@ export class Stream {
   open() {
     if (this.isOver) return;
     const job = this.job;
-    const source = new EventSource(address("/api/stream", { list: this.position, ...job?.query }));
+    const source = new EventSource(address("/api/stream", { list: this.position, sampled: this.sampled, ...job?.query }));
     this.source = source;
     const on = (kind, act) => source.addEventListener(kind, (event) => {
       if (source === this.source) act(JSON.parse(event.data));
@@ -185,7 +185,10 @@ export class Stream {
       this.position = data.position;
       this.onList.list(data);
     });
-    on("samples", this.onList.samples);
+    on("samples", (data) => {
+      this.sampled = data.at;
+      this.onList.samples(data);
+    });
     on("history", this.onList.history);
     for (const [kind, act] of Object.entries(job?.handlers ?? {})) {
       on(kind, (data) => {
