@@ -20,6 +20,7 @@ from bgjob.api.status import job_status
 from bgjob.api.status_json import status_as_json
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import SHORT_ID_CHARACTERS, Job
+from bgjob.core.options import ALL_OPTIONS
 from bgjob.core.patterns import Pattern, compile_pattern
 from bgjob.mcp.answers import plain
 from bgjob.mcp.tools import TOOLS
@@ -124,6 +125,7 @@ class Reads:
                 "bytes": self._size.measure(MEASURE_S),
                 "free_bytes": disk.f_bavail * disk.f_frsize,
                 "start": TOOLS.schemas["accepts"]["execute_command"],
+                "options": {name: option.accepted for name, option in ALL_OPTIONS.items()},
             }
         )
 
