@@ -26,12 +26,11 @@ KEY_BODY_BYTES = 1024
 class Page:
     def __init__(self, services: Services, meters: Meters, names: Collection[str]) -> None:
         """`names`: as those of `check_host`."""
-        self._context = services.jobs.context
+        context = services.jobs.context
         self.logins = Logins(services.jobs.home)
-        self._reads = Reads(self._context)
-        self._live = SharedLive(self._context)
-        self._actions = Actions(services.jobs, self._live)
-        self._streams = Streams(self._context, self._live, self.logins)
+        live = SharedLive(context)
+        self._streams = Streams(context, live, self.logins)
+        self._parts = (self._streams, Actions(services.jobs, live), Reads(context))
         routes = [*files.routes(), *map(_without_head, self._routes())]
         self.guard = Guard(routes, self.logins, meters, names)
 
@@ -43,9 +42,7 @@ class Page:
         return [
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route(f"{API}logout", self._log_out, methods=["POST"]),
-            *self._reads.routes(),
-            *self._streams.routes(),
-            *self._actions.routes(),
+            *(route for part in self._parts for route in part.routes()),
         ]
 
     async def _log_in(self, request: Request) -> Response:
