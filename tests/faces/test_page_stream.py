@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
+from bgjob.store.quota import StoreSize
 from bgjob.store.store import Store
 from bgjob.web.page import live
 from bgjob.web.page.live import SharedLive
@@ -187,7 +188,7 @@ class TestItsEnd:
         monkeypatch.setattr(live, "LINGER_S", 0.0)
 
         async def come_and_go() -> None:
-            shared, told = SharedLive(jobs.context), asyncio.Event()
+            shared, told = SharedLive(jobs.context, StoreSize(jobs.store)), asyncio.Event()
             loop = asyncio.get_running_loop()
 
             def wake() -> None:
