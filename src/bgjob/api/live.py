@@ -5,7 +5,7 @@ at once, the rest is read bit by bit.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from bgjob.api.activity import Activity, activity
@@ -13,11 +13,13 @@ from bgjob.api.context import Context
 from bgjob.api.meter import Meter
 from bgjob.api.processes import left_running, processes_of
 from bgjob.api.queue import places_of
+from bgjob.api.results import Hold
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.status import status_of
+from bgjob.api.survey import PhaseWord, phase_word
 from bgjob.core.errors import JobNotFound, StoreUnusable
-from bgjob.core.frozen import Frozen
-from bgjob.core.job import Job, Queued, Running
+from bgjob.core.frozen import Frozen, replace
+from bgjob.core.job import Ended, Job, Queued, Running
 from bgjob.store.job_names import JobNames
 
 Group = Literal["asking", "running", "queued", "ended"]
@@ -44,6 +46,11 @@ class Row(Frozen):
     cpu_history: tuple[float, ...] = ()
     """Oldest first."""
     memory_history: tuple[float, ...] = ()
+    phase: PhaseWord = "ended"
+    held: Hold | None = None
+    """By a person who is attached and types."""
+    output_bytes: int = 0
+    restarts: int = 0
 
 
 class Live(Frozen):
@@ -57,6 +64,8 @@ class Live(Frozen):
     """False: there are older jobs, which are not read yet."""
     problem: str | None = None
     """Why the last look failed; what is told here was before it."""
+    looked_at: float = 0.0
+    """When those that are not over were looked at last, all of them; in seconds since the epoch."""
 
 
 class LiveJobs:
@@ -74,11 +83,14 @@ class LiveJobs:
         self._ended_rows: tuple[Row, ...] | None = ()
         self._reasons: dict[str, str] = {}
         self._reasons_at = -REASONS_EVERY_S
+        self._looked_at = 0.0
 
     def snapshot(self, problem: str | None = None) -> Live:
         if self._ended_rows is None:
             self._ended_rows = tuple(self._ended.values())
-        return Live(tuple(self._current.values()), self._ended_rows, self._is_complete, problem)
+        return Live(
+            tuple(self._current.values()), self._ended_rows, self._is_complete, problem, self._looked_at
+        )
 
     def read_more(self, until: float) -> bool:
         """Reads jobs that are not known yet, newest first, until a time of the monotonic clock.
@@ -109,6 +121,15 @@ class LiveJobs:
         self._ask_for_reasons()
         for job_id in list(self._meters):
             self._look_at(job_id)
+        self._looked_at = time.time()
+
+    def look_at(self, job_ids: Iterable[str]) -> None:
+        """At these alone, to which something has just happened. New ones are read."""
+        for job_id in job_ids:
+            if job_id in self._meters:
+                self._look_at(job_id)
+            else:
+                self._read(job_id)
 
     def _read(self, job_id: str) -> None:
         if job_id in self._meters or job_id in self._ended:
@@ -128,7 +149,7 @@ class LiveJobs:
             snapshot = Snapshot(self._context, job_id)
             match snapshot.job.state:
                 case Queued():
-                    row = Row(snapshot.job, "queued", reason=self._reasons.get(job_id))
+                    row = Row(snapshot.job, "queued", reason=self._reasons.get(job_id), phase="queued")
                 case Running():
                     row = self._running(snapshot)
                 case _:
@@ -141,12 +162,20 @@ class LiveJobs:
 
     def _running(self, snapshot: Snapshot) -> Row:
         status = status_of(self._context, snapshot, detail=True)
-        group: Group = "asking" if status.waits_for_input else "running"
-        return self._measured(Row(status.job, group, status.prompt), status.activity)
+        row = Row(
+            status.job,
+            "asking" if status.waits_for_input else "running",
+            status.prompt,
+            phase=phase_word(status),
+            held=status.held,
+            output_bytes=status.output_bytes,
+            restarts=status.history.restarts if status.history else 0,
+        )
+        return self._measured(row, status.activity)
 
     def _look_at_ended(self, job: Job) -> None:
         if left := left_running(self._context, job):
-            row = Row(job, "running", left_running=left)
+            row = replace(self._ended_row(job), group="running", left_running=left)
             self._current[job.id] = self._measured(row, activity(processes_of(self._context, job)))
         else:
             self._end(job)
@@ -156,18 +185,13 @@ class LiveJobs:
             return row
         meter = self._meters[row.job.id]
         meter.add(used, time.monotonic())
-        ports = sorted({held.port for held in used.listening or ()})
-        return Row(
-            row.job,
-            row.group,
-            row.prompt,
-            row.reason,
-            meter.cpu_percent,
-            meter.memory_bytes,
-            tuple(ports),
-            row.left_running,
-            tuple(meter.cpu_history),
-            tuple(meter.memory_history),
+        return replace(
+            row,
+            cpu_percent=meter.cpu_percent,
+            memory_bytes=meter.memory_bytes,
+            ports=tuple(sorted({held.port for held in used.listening or ()})),
+            cpu_history=tuple(meter.cpu_history),
+            memory_history=tuple(meter.memory_history),
         )
 
     def _ask_for_reasons(self) -> None:
@@ -180,7 +204,15 @@ class LiveJobs:
 
     def _end(self, job: Job) -> None:
         self._forget(job.id)
-        self._ended[job.id] = Row(job)
+        self._ended[job.id] = self._ended_row(job)
+
+    def _ended_row(self, job: Job) -> Row:
+        printed, history = job.state, self._context.store.history(job)
+        return Row(
+            job,
+            output_bytes=printed.output_bytes if isinstance(printed, Ended) else 0,
+            restarts=history.restarts if history else 0,
+        )
 
     def _forget(self, job_id: str) -> None:
         self._meters.pop(job_id, None)

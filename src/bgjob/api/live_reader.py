@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 
 from bgjob.api.context import Context
 from bgjob.api.live import Live, LiveJobs
@@ -21,6 +22,7 @@ class LiveReader:
         self.latest = Live()
         self._jobs, self._tell = LiveJobs(context), tell
         self._look_at = 0.0
+        self._happened: deque[str] = deque()
         self._wake, self._is_closed = threading.Event(), False
 
     def start(self) -> None:
@@ -35,11 +37,17 @@ class LiveReader:
         self._look_at = 0.0
         self._wake.set()
 
+    def look_at(self, job_ids: Iterable[str]) -> None:
+        """Something has just happened to these jobs."""
+        self._happened.extend(job_ids)
+        self._wake.set()
+
     def _run(self) -> None:
         while not self._is_closed:
             is_more, problem = False, None
             self._wake.clear()
             try:
+                self._jobs.look_at({self._happened.popleft() for _ in range(len(self._happened))})
                 is_more = self._jobs.read_more(time.monotonic() + TELL_EVERY_S)
                 self._look_if_due()
             except BgjobError as error:

@@ -16,13 +16,14 @@ What every command uses:
     words          errors in the words of the command line
     outcome        how a job ended: in a word, in a sentence, as an exit code
     amounts        times, sizes and shares as a person reads them
-    as_json        a job as JSON
+    as_json        JSON on a line
     colours        whether and how text is coloured
     labels         what jobs are called where lines of several are shown
     table          a table that fits the terminal
     repaint        a text that is painted again and again
     progress       what is waited for, in one line
     pager          shows the end of a text first
+    browser        shows an address
 
 The commands, and the parts of some:
 
@@ -33,14 +34,12 @@ The commands, and the parts of some:
     overview       bgjob alone: the state of things
     status         everything known of a job
     status_lines   ... in lines
-    status_json    ... as JSON
     logs           what jobs printed
     follow         prints it until they have ended
     log_printer    bytes of one job, or labelled lines of several
     grep           lines in what jobs printed
     wait           until something comes true
     events         what happened to jobs
-    event_words    an event in a few words
     send           type into a job
     kill           stop jobs
     signal         one signal; pause and resume
@@ -58,7 +57,8 @@ The commands, and the parts of some:
     man            this command line as a man page
     man_page       ... in roff
     mcp            the MCP server, for a client to start
-    serve          MCP over HTTP
+    serve          MCP over HTTP, and the page
+    page           the page in the browser, logged in
     token          who may use it
     hook           tell a client's model that jobs have ended
     hook_command   ... by hand
