@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs
+from bgjob.store.quota import StoreSize
 from bgjob.store.store import Store
 from bgjob.web.page import live
 from bgjob.web.page.live import SharedLive
@@ -145,6 +146,7 @@ class TestSamples:
             assert [told["at"], cpu_percent, memory_bytes] in samples
         with PageStream(login, sampled=told["at"]) as third:
             later = third.wait_for("history", lambda data: job_id in data)[job_id]
+            assert later
             assert all(at > told["at"] for at, *_ in later)
 
     def test_an_ended_job_has_none(self, page: PageStream, jobs: Jobs) -> None:
@@ -187,7 +189,7 @@ class TestItsEnd:
         monkeypatch.setattr(live, "LINGER_S", 0.0)
 
         async def come_and_go() -> None:
-            shared, told = SharedLive(jobs.context), asyncio.Event()
+            shared, told = SharedLive(jobs.context, StoreSize(jobs.store)), asyncio.Event()
             loop = asyncio.get_running_loop()
 
             def wake() -> None:
