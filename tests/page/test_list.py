@@ -7,12 +7,13 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from bgjob.api import Jobs
+from bgjob.api.filter import job_filter
 from bgjob.cli.amounts import duration
 from bgjob.core.job import Running
 from bgjob.store.store import Store
 from tests.page.shown import choose, expect_part, expect_selected, expect_view, headings, names, row
 from tests.page.site import Site
-from tests.page.staged import CLAUDE, CODEX, past_job
+from tests.page.staged import CLAUDE, CODEX, PERSON, past_job
 from tests.support.gate import Gate
 from tests.support.stores import ended_job
 from tests.support.waiting import wait_until
@@ -239,6 +240,55 @@ def test_a_filter_that_nothing_fits_says_so(page: Page, jobs: Jobs) -> None:
     expect(page.locator(".row")).to_have_count(1)
     page.keyboard.type("status=done")
     expect(page.locator(".note")).to_contain_text("There is no status “done”")
+
+
+FILTERS = [
+    "build",
+    "BUILD web",
+    "name=build",
+    "name=",
+    "command=pytest -x",
+    "cwd=/srv/shop",
+    "cwd=/srv/shop/",
+    "cwd=/SRV/shop",
+    "cwd=/",
+    "cwd=shop",
+    "by=claude",
+    "session=7f3a90c1-52",
+    "group=gpu",
+    "status=failed",
+    "status=completed codex",
+    "unknown=1",
+    "a=b",
+    "=",
+    "ÜBER",
+    "nothing-fits",
+]
+
+
+def test_the_filter_finds_what_the_command_line_finds(page: Page, jobs: Jobs) -> None:
+    store, shop = Store(str(jobs.home)), "/srv/shop"
+    for number, (command, more) in enumerate(
+        [
+            ("npm run build", {"name": "build", "cwd": shop, "by": CLAUDE}),
+            ("npm run build:web", {"name": "build", "cwd": f"{shop}/web", "by": CODEX}),
+            ("pytest -x", {"name": "unit", "cwd": f"{shop}2", "by": CODEX}),
+            ("pytest --lf", {"cwd": "/", "group": "gpu"}),
+            ("A=B make unknown=1", {"name": "über", "cwd": "/home/Shop", "by": PERSON}),
+            ("true", {"name": "gpu"}),
+        ]
+    ):
+        past_job(store, command, 10 + number, 1, {"exit_code": number % 2}, **more)
+    jobs.execute(WAITS, name="works", by=CLAUDE)
+    expect(page.locator(".row")).to_have_count(7)
+    known = [jobs.status(job.id).job for job in jobs.list(limit=100).jobs]
+    ids = "() => [...document.querySelectorAll('.row')].map((row) => row.dataset.id)"
+    for text in FILTERS:
+        fits = job_filter(text.split())
+        expected = {job.id for job in known if fits(job)}
+        page.locator("#filter").fill(text)
+        expect(page.locator(".counts")).to_have_text(f"{len(expected)} of 7 jobs")
+        wait_until(lambda: set(page.evaluate(ids)) == expected, text)  # noqa: B023
 
 
 def test_the_filter_is_in_the_address(page: Page, jobs: Jobs) -> None:
