@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import JobEvent, Jobs
-from bgjob.cli.event_words import what_happened
+from bgjob.api.event_words import what_happened
 from bgjob.home import event_log
 from tests.faces.command_line import Cli, Ended
 

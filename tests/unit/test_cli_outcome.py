@@ -2,7 +2,7 @@
 
 import pytest
 
-from bgjob.cli.outcome import duration, end, end_line, last_words, result
+from bgjob.cli.outcome import end, end_line, last_words, result
 from bgjob.core.job import (
     Exited,
     Job,
@@ -16,6 +16,7 @@ from bgjob.core.job import (
     State,
     TimedOut,
 )
+from bgjob.core.values import duration_words
 from tests.support.stores import new_spec
 
 ENDED = (0.0, 1.25, 0, 0)
@@ -89,4 +90,4 @@ def test_what_has_not_ended_has_no_word_for_it(state: State) -> None:
     ("seconds", "shown"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (61.0, "1 min 1 s"), (7500.0, "2 h 5 min")]
 )
 def test_a_duration_has_its_two_largest_units(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+    assert duration_words(seconds) == shown

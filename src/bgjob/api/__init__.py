@@ -16,6 +16,8 @@ the files that have them; the names that this file exports are imported when the
     job_words       what jobs are called, for completion
     filter          which jobs a person asks for
     status          how a job stands; a page of jobs
+    job_json        a job as JSON
+    status_json     ... and how it stands
     survey          all jobs in the order in which they matter to a person
     last_look       what has ended since a person last looked
     processes       the processes of a job, its shim and its guard
@@ -52,6 +54,7 @@ the files that have them; the names that this file exports are imported when the
     live_reader     a thread that keeps that up to date
     arrangement     its rows, sorted and filtered
     events          what happened to jobs since a cursor
+    event_words     an event in a few words
     session         the session of a caller, which is told once of each end
     news            the line about jobs that ended since a session was last told
     news_gate       whether a job has ended since the last look for news

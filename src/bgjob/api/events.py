@@ -15,7 +15,7 @@ from bgjob.api.session import answering, note_told
 from bgjob.api.wait import TELL_EVERY_S, Cancellation, Tell
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
-from bgjob.core.job import beginning
+from bgjob.core.job import Event, beginning
 from bgjob.home import event_log, sessions, watch_registry
 from bgjob.home.event_log import Cursor
 from bgjob.output.text import plain_line
@@ -103,6 +103,23 @@ def cursor_at(context: Context, at: float) -> str:
         older = (line for line in event_reader.newest_first(context.store.events) if line.at < at)
         newest = next(older, None)
         return str(newest.behind if newest else event_log.beginning(context.store.events))
+
+
+def events_between(context: Context, start: float, end: float, most: int) -> tuple[list[JobEvent], bool]:
+    """The newest events of a span, oldest first, without what their jobs are called; and whether there are more."""
+    found: list[JobEvent] = []
+    with _readable(context):
+        _catch_up(context, ())
+        for line in event_reader.newest_first(context.store.events):
+            if line.at < start:
+                break
+            if line.at <= end and (event := line.event):
+                if len(found) == most:
+                    return found[::-1], True
+                found.append(
+                    JobEvent(event["at"], event["kind"], event["job_id"], None, None, _details(event))
+                )
+    return found[::-1], False
 
 
 class EventWait:
@@ -258,7 +275,6 @@ def _happened(context: Context, line: Line) -> JobEvent | None:
     event = line.event
     if event is None:
         return None
-    details = {word: value for word, value in event.items() if word not in OUTSIDE and value is not None}
     name, command = (event["name"], None) if event.get("name") else _called(context, event["job_id"])
     return JobEvent(
         at=event["at"],
@@ -266,7 +282,13 @@ def _happened(context: Context, line: Line) -> JobEvent | None:
         job_id=event["job_id"],
         name=name,
         command=command,
-        details=_worded(details),
+        details=_details(event),
+    )
+
+
+def _details(event: Event) -> dict[str, Any]:
+    return _worded(
+        {word: value for word, value in event.items() if word not in OUTSIDE and value is not None}
     )
 
 

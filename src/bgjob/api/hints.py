@@ -15,8 +15,21 @@ _IN_USE = late_pattern(
 _PORT = late_pattern(r"(?:port[ =:]*|:::|[\w\])]:|\()(\d{2,5})\b", re.IGNORECASE)
 _NUMBER = late_pattern(r"(?<![\w.])\d{2,5}(?![\w.])")
 LAST_PORT = 65535
+COMMANDS = {
+    "search_job_output": "bgjob grep",
+    "kill_job": "bgjob kill",
+    "list_jobs": "bgjob ps",
+    "get_job_status": "bgjob status",
+}
 # A command with more numbers does not tell which one is its port.
 MOST_NAMED = 10
+
+
+def with_commands(hint: str) -> str:
+    """For a person: commands of the command line in place of tools."""
+    for tool, command in COMMANDS.items():
+        hint = hint.replace(tool, command)
+    return hint
 
 
 def still_running(state: State, count: int) -> str:

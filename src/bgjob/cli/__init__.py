@@ -16,7 +16,7 @@ What every command uses:
     words          errors in the words of the command line
     outcome        how a job ended: in a word, in a sentence, as an exit code
     amounts        times, sizes and shares as a person reads them
-    as_json        a job as JSON
+    as_json        JSON on a line
     colours        whether and how text is coloured
     labels         what jobs are called where lines of several are shown
     table          a table that fits the terminal
@@ -33,14 +33,12 @@ The commands, and the parts of some:
     overview       bgjob alone: the state of things
     status         everything known of a job
     status_lines   ... in lines
-    status_json    ... as JSON
     logs           what jobs printed
     follow         prints it until they have ended
     log_printer    bytes of one job, or labelled lines of several
     grep           lines in what jobs printed
     wait           until something comes true
     events         what happened to jobs
-    event_words    an event in a few words
     send           type into a job
     kill           stop jobs
     signal         one signal; pause and resume

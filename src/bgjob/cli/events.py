@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import get_args
 
 from bgjob.api.context import Context, open_context
+from bgjob.api.event_words import what_happened
 from bgjob.api.events import cursor_at, job_events
 from bgjob.api.find import find_typed
+from bgjob.api.job_json import utc
 from bgjob.api.results import EventPage, JobEvent
 from bgjob.cli import streams
 from bgjob.cli.arguments import count, moment_or_cursor
-from bgjob.cli.as_json import as_line, utc
-from bgjob.cli.event_words import what_happened
+from bgjob.cli.as_json import as_line
 from bgjob.core.job import SHORT_ID_CHARACTERS, EventKind
 from bgjob.output.tty_text import cut, one_line, width
 

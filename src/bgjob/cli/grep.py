@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from bgjob.api.context import Context, open_context
 from bgjob.api.filter import job_filter
 from bgjob.api.find import find_typed
+from bgjob.api.job_json import utc
 from bgjob.api.results import Found, FoundInJob, Match
 from bgjob.api.search import search_output
 from bgjob.cli import streams
 from bgjob.cli.arguments import count, count_or_none, moment
-from bgjob.cli.as_json import as_line, utc
+from bgjob.cli.as_json import as_line
 from bgjob.cli.colours import Paint, painter
 from bgjob.cli.labels import labels
 from bgjob.cli.words import in_our_words

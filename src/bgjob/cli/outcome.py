@@ -23,6 +23,7 @@ from bgjob.core.job import (
     signal_number,
     status_word,
 )
+from bgjob.core.values import duration_words
 from bgjob.home.jobdir import how_ended
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
@@ -62,7 +63,7 @@ def last_words(job: Job) -> str:
 def end_line(job: Job) -> str:
     """How the job ended, below its output: exit 2 after 1.0 s."""
     state = job.state
-    after = f" after {duration(state.duration_s)}" if isinstance(state, Ended) else ""
+    after = f" after {duration_words(state.duration_s)}" if isinstance(state, Ended) else ""
     match state:
         case Exited(code=code):
             return f"exit {code}{after}"
@@ -80,14 +81,6 @@ def end_line(job: Job) -> str:
             return f"lost: {one_line(why)}"
         case _:
             return status_word(state)
-
-
-def duration(seconds: float) -> str:
-    """In its two largest units."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, hours = int(seconds // 60), int(seconds // 3600)
-    return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{hours} h {minutes % 60} min"
 
 
 def result(state: State) -> int:

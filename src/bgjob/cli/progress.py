@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from bgjob.cli import streams
-from bgjob.cli.outcome import duration
+from bgjob.core.values import duration_words
 from bgjob.output.tty_text import cut, one_line
 
 ERASE = "\r\x1b[K"
@@ -31,5 +31,5 @@ class Progress:
         """For the api's waits, which tell every second."""
         if self._columns:
             self._is_shown = True
-            line = one_line(" ".join(f"{duration(passed_s)}  {text}".split()))
+            line = one_line(" ".join(f"{duration_words(passed_s)}  {text}".split()))
             streams.draw(ERASE + cut(line, self._columns - 1))

@@ -72,9 +72,10 @@ def _found(context: Context, options: argparse.Namespace) -> Survey:
 
 def _printed(options: argparse.Namespace, environ: Mapping[str, str], found: Survey) -> Iterator[str]:
     if options.json:
-        from bgjob.cli.status_json import json_text, listed_as_json
+        from bgjob.api.status_json import listed_as_json
+        from bgjob.cli.as_json import as_line
 
-        yield json_text({"jobs": list(map(listed_as_json, found)), "more": found.more})
+        yield as_line({"jobs": list(map(listed_as_json, found)), "more": found.more})
     elif options.quiet:
         yield from (status.job.id for status in found)
     else:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from bgjob.api.context import Context, open_context
 from bgjob.api.find import find_typed
+from bgjob.api.job_json import job_as_json
 from bgjob.api.spec import absolute
 from bgjob.api.start import start_job
 from bgjob.cli import streams
-from bgjob.cli.as_json import as_line, job_as_json
+from bgjob.cli.as_json import as_line
 from bgjob.cli.ourselves import ourselves
 from bgjob.cli.outcome import as_own_failure
 from bgjob.cli.run_options import EPILOG, add_arguments, split

@@ -31,9 +31,10 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _lines(status: JobStatus, options: argparse.Namespace, environ: Mapping[str, str]) -> Iterator[str]:
     if options.json:
-        from bgjob.cli.status_json import json_text, status_as_json
+        from bgjob.api.status_json import status_as_json
+        from bgjob.cli.as_json import as_line
 
-        return iter([json_text(status_as_json(status))])
+        return iter([as_line(status_as_json(status))])
     from bgjob.cli.colours import painter
     from bgjob.cli.status_lines import status_lines
 

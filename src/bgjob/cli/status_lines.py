@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from bgjob.api.activity import Activity, Process
 from bgjob.api.filter import started_by
+from bgjob.api.hints import with_commands
 from bgjob.api.results import JobStatus
 from bgjob.api.survey import cpu_share, phase_word
 from bgjob.cli.amounts import age, duration, size
 from bgjob.cli.colours import Paint, plain
 from bgjob.cli.columns import asks, standing, standing_style, time_s
 from bgjob.cli.outcome import last_words
-from bgjob.cli.words import hint_in_our_words
 from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, OverLimit, PastRun, Running, called
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
@@ -54,7 +54,7 @@ def _standing(status: JobStatus) -> Facts:
     if place:
         yield "queue", f"place {place.position}, priority {place.priority}: {place.reason}"
     if status.hint:
-        yield "hint", hint_in_our_words(status.hint)
+        yield "hint", with_commands(status.hint)
 
 
 def _start(status: JobStatus, now: float) -> Facts:
@@ -130,7 +130,7 @@ def _output(status: JobStatus, now: float) -> Facts:
     if status.log:
         yield "log", status.log
     if status.log_note:
-        yield "", hint_in_our_words(status.log_note)
+        yield "", with_commands(status.log_note)
     if status.history:
         yield from _worded("restarts", [str(status.history.restarts), *_runs(status.history.runs, now)])
 

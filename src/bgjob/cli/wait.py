@@ -7,12 +7,13 @@ from typing import Any
 
 from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context, open_context
+from bgjob.api.job_json import job_as_json
 from bgjob.api.output import Shown
 from bgjob.api.results import Waited
 from bgjob.api.wait import MOST_JOBS, Mode, conditions_of, wait_for_conditions
 from bgjob.cli import streams
 from bgjob.cli.arguments import port, seconds
-from bgjob.cli.as_json import as_line, job_as_json
+from bgjob.cli.as_json import as_line
 from bgjob.cli.chosen import add_jobs, jobs_meant
 from bgjob.cli.labels import labels
 from bgjob.cli.outcome import CODES, TIMED_OUT, as_own_failure, end_line, result

@@ -55,19 +55,6 @@ OPTION_ADVICE: Mapping[str, str] = {
     "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
     "since": "Give one exactly as bgjob printed it, or a time, e.g. 8h.",
 }
-# In what the api says of a job, e.g. of processes that it has left running.
-COMMANDS: Mapping[str, str] = {
-    "search_job_output": "bgjob grep",
-    "kill_job": "bgjob kill",
-    "list_jobs": "bgjob ps",
-    "get_job_status": "bgjob status",
-}
-
-
-def hint_in_our_words(hint: str) -> str:
-    for tool, command in COMMANDS.items():
-        hint = hint.replace(tool, command)
-    return hint
 
 
 def in_our_words(error: BgjobError) -> str:

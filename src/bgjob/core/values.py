@@ -58,6 +58,14 @@ def duration(value: object) -> float:
     return float(_within(0, sum(float(digits) * _UNIT_S[unit] for digits, unit in parts), TEN_YEARS_S))
 
 
+def duration_words(seconds: float) -> str:
+    """For a sentence: in its two largest units."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    return f"{minutes} min {int(seconds % 60)} s" if minutes < 60 else f"{hours} h {minutes % 60} min"
+
+
 def or_none(parse: Callable[[object], float]) -> Callable[[object], float | None]:
     return lambda value: None if isinstance(value, str) and value.strip().lower() == "none" else parse(value)
 

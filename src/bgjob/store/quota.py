@@ -42,6 +42,35 @@ def _make_room(store: Store, cap_bytes: int, size: int) -> None:
         time.sleep(LOOK_AGAIN_S)
 
 
+class StoreSize:
+    """The bytes of all jobs on disk, measured again and again: an ended job is measured once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ended: dict[str, int] = {}
+
+    def measure(self, patience_s: float) -> int | None:
+        """None: there was no time to measure all jobs; the next call goes on with the rest."""
+        deadline = time.monotonic() + patience_s
+        known = self._ended or _known(self._store)
+        ended, total = dict[str, int](), 0
+        for _, job_id in self._store.ids():
+            if job_id in known:
+                ended[job_id] = known[job_id]
+            elif time.monotonic() > deadline:
+                self._ended = {**known, **ended}
+                return None
+            else:
+                directory = self._store.directory(job_id)
+                is_final, size = _is_final(directory), size_on_disk(directory)
+                if is_final:
+                    ended[job_id] = size
+                else:
+                    total += size
+        self._ended = ended
+        return total + sum(ended.values())
+
+
 @contextlib.contextmanager
 def _turn(path: str) -> Iterator[int | None]:
     """None if another process measures. It may be stopped: that must not block all starts."""

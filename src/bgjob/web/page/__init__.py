@@ -6,6 +6,7 @@ It holds no logic of its own: its requests are performed by the api, as those of
     files     its files, as they are sent
     guard     which requests may be of the page: Origin, header, login
     logins    one-time keys and logins, in the home
+    reads     what it reads: a job, its log, what happened, the store
     endpoint  one request: what it asks, the right that it needs, the answer as JSON
     stream    /api/stream: all that an open page is told
     live      all jobs, live, for all pages together

@@ -12,6 +12,7 @@ from bgjob.web.page import endpoint, files
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
 from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins
+from bgjob.web.page.reads import Reads
 from bgjob.web.page.stream import Streams
 from bgjob.web.services import Services
 
@@ -20,9 +21,9 @@ USED_KEY = "This address was used already, or is too old. bgjob page gives you a
 
 class Page:
     def __init__(self, services: Services) -> None:
-        self._context = services.jobs.context
+        self._reads = Reads(services.jobs.context)
         self.logins = Logins(services.jobs.home)
-        self._live = SharedLive(self._context)
+        self._live = SharedLive(services.jobs.context)
         self._streams = Streams(self._live, self.logins)
 
     def stop(self) -> None:
@@ -38,6 +39,7 @@ class Page:
     def routes(self) -> list[Route]:
         return [
             *files.routes(),
+            *self._reads.routes(),
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
             *self._streams.routes(),

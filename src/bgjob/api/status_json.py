@@ -1,44 +1,41 @@
-"""How jobs stand as JSON, for scripts: the same words as the answers of the MCP tools. Nothing that is None."""
+"""How jobs stand as JSON, for scripts and for the page: the same words as the answers of the MCP tools.
 
-import json
+Nothing that is None. Hints name commands of the command line.
+"""
+
 from typing import Any
 
+from bgjob.api.hints import with_commands
+from bgjob.api.job_json import Moment, job_as_json, utc
 from bgjob.api.results import JobStatus
 from bgjob.api.survey import phase_word
-from bgjob.cli.as_json import job_as_json, utc
-from bgjob.cli.words import hint_in_our_words
 from bgjob.core.job import OverLimit, PastRun, Running
 from bgjob.system.processes import signal_name
 
 
-def json_text(value: Any) -> str:
-    """In one line, and safe to be shown on a terminal: all that is not printable ASCII is escaped."""
-    return json.dumps(value)
-
-
-def listed_as_json(status: JobStatus) -> dict[str, Any]:
+def listed_as_json(status: JobStatus, moment: Moment = utc) -> dict[str, Any]:
     """As a list has it."""
-    return {**job_as_json(status.job), **_known(_standing(status)), **_known(_usage(status))}
+    return {**job_as_json(status.job, moment), **_known(_standing(status, moment)), **_known(_usage(status))}
 
 
-def status_as_json(status: JobStatus) -> dict[str, Any]:
+def status_as_json(status: JobStatus, moment: Moment = utc) -> dict[str, Any]:
     """Everything that is known of it."""
-    details = {**_output(status), **_spec(status), **_history(status)}
-    return {**listed_as_json(status), **_known(details), **_known({"activity": _activity(status)})}
+    details = {**_output(status), **_spec(status), **_history(status, moment)}
+    return {**listed_as_json(status, moment), **_known(details), **_known({"activity": _activity(status)})}
 
 
 def _known(facts: dict[str, Any]) -> dict[str, Any]:
     return {word: value for word, value in facts.items() if value is not None}
 
 
-def _standing(status: JobStatus) -> dict[str, Any]:
+def _standing(status: JobStatus, moment: Moment) -> dict[str, Any]:
     place = status.place
     return {
         "phase": phase_word(status),
         "waits_for_input": status.waits_for_input,
         "prompt": status.prompt,
         "held_by": status.held.by if status.held else None,
-        "held_since": utc(status.held.since) if status.held else None,
+        "held_since": moment(status.held.since) if status.held else None,
         "position": place.position if place else None,
         "priority": place.priority if place else None,
         "reason": place.reason if place else None,
@@ -65,7 +62,7 @@ def _output(status: JobStatus) -> dict[str, Any]:
         "idle_s": None if status.idle_s is None else round(status.idle_s, 1),
         "log": status.log,
         "log_note": status.log_note,
-        "hint": hint_in_our_words(status.hint) if status.hint else None,
+        "hint": with_commands(status.hint) if status.hint else None,
     }
 
 
@@ -97,15 +94,17 @@ def _pid(status: JobStatus) -> int | None:
     return status.job.run.pid if is_there and status.job.run else None
 
 
-def _history(status: JobStatus) -> dict[str, Any]:
+def _history(status: JobStatus, moment: Moment) -> dict[str, Any]:
     history = status.history
-    return {"restarts": history.restarts, "runs": list(map(_run, history.runs))} if history else {}
+    if history is None:
+        return {}
+    return {"restarts": history.restarts, "runs": [_run(run, moment) for run in history.runs]}
 
 
-def _run(run: PastRun) -> dict[str, Any]:
+def _run(run: PastRun, moment: Moment) -> dict[str, Any]:
     return _known(
         {
-            "ended": utc(run.ended_at),
+            "ended": moment(run.ended_at),
             "duration_s": round(run.duration_s, 3),
             "exit_code": run.code,
             "signal": None if run.signal is None else signal_name(run.signal),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.api.results import JobEvent
-from bgjob.cli.outcome import duration
+from bgjob.core.values import duration_words
 from bgjob.home.jobdir import how_ended
 
 Details = Mapping[str, Any]
@@ -26,7 +26,7 @@ def _ended(details: Details) -> str:
     if details.get("cause") == "signaled":
         how = f"was killed by {details.get('signal')}"
     why = f": {details['reason']}" if details.get("reason") else ""
-    return how + (f" after {duration(took)}" if isinstance(took, int | float) and not why else why)
+    return how + (f" after {duration_words(took)}" if isinstance(took, int | float) and not why else why)
 
 
 def _matched(details: Details) -> str:
@@ -46,7 +46,7 @@ def _of_run(word: str, value: object) -> str:
 
 
 def _pause(details: Details) -> str:
-    return f"in {duration(details['in_s'])}" if isinstance(details.get("in_s"), int | float) else ""
+    return f"in {duration_words(details['in_s'])}" if isinstance(details.get("in_s"), int | float) else ""
 
 
 def _limit(verb: str) -> Callable[[Details], str]:
