@@ -94,7 +94,11 @@ function joined(parts) {
 export class Stream {
   constructor({ list, state }) {
     this.onList = list; // {list, samples, history}: functions of what the server sends
-    this.onState = state; // called with "open", "lost", "out" (not logged in) or "closed"
+    // "open", "lost", "out" (not logged in) or "closed"; told also to the job's handler `state`
+    this.onState = (now) => {
+      state(now);
+      this.job?.handlers.state?.(now);
+    };
     this.position = null;
     this.job = null; // {query, handlers}
     this.source = null;
@@ -108,7 +112,7 @@ export class Stream {
   // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. A handler may return the new `at`.
   // Answers a function that ends it.
   watch(query, handlers) {
-    const job = { query: { ...query }, handlers };
+    const job = { query, handlers }; // the caller may change the query: it holds when the stream is opened next
     this.job = job;
     this.reopen();
     return () => {
