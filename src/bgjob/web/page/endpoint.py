@@ -13,11 +13,11 @@ from starlette.routing import Route
 from bgjob.core import errors
 from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import SCOPES, Scope
-from bgjob.mcp.answers import plain
 from bgjob.mcp.stderr import report
 from bgjob.web.access import Refused
 from bgjob.web.body import read_body
 from bgjob.web.page.logins import Login
+from bgjob.web.page.words import in_page_words
 
 THREADS = 16
 NUMBER_MOST = 2**53
@@ -127,4 +127,4 @@ async def _performed(
 
 def failure(problem: BgjobError) -> JSONResponse:
     status = next((code for kind, code in STATUS.items() if isinstance(problem, kind)), 409)
-    return JSONResponse({"error": plain(str(problem))}, status)
+    return JSONResponse({"error": in_page_words(problem)}, status)

@@ -9,11 +9,12 @@ from starlette.types import Scope
 
 from bgjob.core.errors import InvalidArgument
 from bgjob.web.page import endpoint, files
+from bgjob.web.page.actions import Actions
 from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
 from bgjob.web.page.live import SharedLive
 from bgjob.web.page.logins import Logins
 from bgjob.web.page.reads import Reads
-from bgjob.web.page.stream import Streams
+from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
@@ -24,7 +25,8 @@ class Page:
         self._reads = Reads(services.jobs.context)
         self.logins = Logins(services.jobs.home)
         self._live = SharedLive(services.jobs.context)
-        self._streams = Streams(self._live, self.logins)
+        self._actions = Actions(services.jobs, self._live)
+        self._streams = Streams(services.jobs.context, self._live, self.logins)
 
     def stop(self) -> None:
         """Streams end now."""
@@ -43,6 +45,7 @@ class Page:
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
             Route("/api/logout", self._log_out, methods=["POST"]),
             *self._streams.routes(),
+            *self._actions.routes(),
         ]
 
     async def _log_in(self, request: Request) -> Response:
