@@ -11,6 +11,7 @@ from bgjob.api.event_words import what_happened
 from bgjob.api.events import events_between
 from bgjob.api.status import job_status
 from bgjob.api.status_json import status_as_json
+from bgjob.core.options import ALL_OPTIONS
 from bgjob.mcp.answers import plain
 from bgjob.mcp.tools import TOOLS
 from bgjob.store.quota import StoreSize
@@ -62,5 +63,6 @@ class Reads:
                 "bytes": self._size.measure(MEASURE_S),
                 "free_bytes": disk.f_bavail * disk.f_frsize,
                 "start": TOOLS.schemas["accepts"]["execute_command"],
+                "options": {name: option.accepted for name, option in ALL_OPTIONS.items()},
             }
         )

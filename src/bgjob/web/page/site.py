@@ -22,11 +22,12 @@ USED_KEY = "This address was used already, or is too old. bgjob page gives you a
 
 class Page:
     def __init__(self, services: Services) -> None:
-        self._reads = Reads(services.jobs.context)
+        context = services.jobs.context
         self.logins = Logins(services.jobs.home)
-        self._live = SharedLive(services.jobs.context)
+        self._reads = Reads(context)
+        self._live = SharedLive(context)
         self._actions = Actions(services.jobs, self._live)
-        self._streams = Streams(services.jobs.context, self._live, self.logins)
+        self._streams = Streams(context, self._live, self.logins)
 
     def stop(self) -> None:
         """Streams end now."""
