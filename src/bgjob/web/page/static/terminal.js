@@ -32,6 +32,7 @@ class TerminalView {
   constructor(place, app, job) {
     this.app = app;
     this.job = job;
+    this.viewer = randomName();
     this.told = null; // the last `view`: {rows, cols, in_control, holds, stdin_closed, only_looks}
     this.isConnected = this.isOver = false;
     this.problem = null; // why there is nothing to show
@@ -71,7 +72,7 @@ class TerminalView {
       paste: () => this.pasteFromClipboard(),
       isApplication: () => this.term.modes.applicationCursorKeysMode,
     });
-    this.node = element("section", { class: "terminal", "aria-label": "Terminal" },
+    this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
           button("A−", () => this.scale(-1), "Smaller text"), button("A+", () => this.scale(1), "Larger text"),
@@ -113,8 +114,8 @@ class TerminalView {
   watch() {
     this.lose();
     this.unwatch?.();
-    this.fitted = this.told_size = this.fitting();
-    this.query = { job: this.job, view: "terminal", viewer: crypto.randomUUID(), size: sizeText(this.fitted) };
+    this.fitted = this.asked = this.fitting();
+    this.query = { job: this.job, view: "terminal", viewer: this.viewer, size: sizeText(this.fitted) };
     this.unwatch = this.app.stream.watch(this.query, {
       screen: ({ rows, cols, data }) => this.screen.begin(rows, cols, decoded(data)),
       bytes: ({ data }) => this.screen.add(decoded(data)),
@@ -223,7 +224,7 @@ class TerminalView {
 
   async send(bytes) {
     for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-      await post("/api/type", { viewer: this.query.viewer, data: encoded(bytes.subarray(at, at + PIECE_BYTES)) });
+      await post("/api/type", { viewer: this.viewer, data: encoded(bytes.subarray(at, at + PIECE_BYTES)) });
     }
   }
 
@@ -234,7 +235,7 @@ class TerminalView {
 
   async hold(hold) {
     try {
-      await post("/api/hold", { viewer: this.query.viewer, hold });
+      await post("/api/hold", { viewer: this.viewer, hold });
       if (hold) this.term.focus();
     } catch (problem) {
       this.app.fail(problem);
@@ -277,7 +278,10 @@ class TerminalView {
   // -- its looks ----------------------------------------------------------------------------------------------------
 
   fitting() {
-    return this.screen.fitting(this.box.clientWidth, this.box.clientHeight) ?? this.fitted;
+    const { clientWidth, clientHeight } = this.box, { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(this.box);
+    const width = clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+    const height = clientHeight - parseFloat(paddingTop) - parseFloat(paddingBottom);
+    return this.screen.fitting(width, height) ?? this.fitted;
   }
 
   // The size that the page has room for is asked for; the job's size is told by `view` and `screen`.
@@ -287,9 +291,9 @@ class TerminalView {
     if (this.isFitting || this.whyNotType()) return;
     this.isFitting = true;
     try {
-      while (sizeText(this.told_size) !== sizeText(this.fitted)) {
-        this.told_size = this.fitted;
-        await post("/api/resize", { viewer: this.query.viewer, ...this.fitted });
+      while (sizeText(this.asked) !== sizeText(this.fitted)) {
+        this.asked = this.fitted;
+        await post("/api/resize", { viewer: this.viewer, ...this.fitted });
       }
     } catch {} // the stream is opened anew with this size
     this.isFitting = false;
@@ -307,6 +311,8 @@ class TerminalView {
     keep(READER, isOn);
   }
 }
+
+const randomName = () => [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(36)).join("-");
 
 const sizeText = (size) => (size ? `${size.rows}x${size.cols}` : undefined);
 
