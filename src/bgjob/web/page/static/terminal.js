@@ -12,7 +12,7 @@ import { decoded, encoded, post, typist } from "./wire.js";
 import { clock, count, title } from "./words.js";
 import { Screen } from "./xterm_screen.js";
 
-const FONT = "terminal font size", READER = "terminal for a screen reader";
+const FONT = "terminal font size", READER = "terminal for a screen reader", WHOLE = "terminal in the whole window";
 const USUAL_PX = 13, LEAST_PX = 8, MOST_PX = 32;
 const SETTLED_MS = 80; // the size of a window that is dragged is told when it stands still
 const PIECE_BYTES = 1 << 15; // of what is typed, in one request
@@ -23,7 +23,7 @@ const LEAVE = "Ctrl+Shift+Enter";
 // Of a paste: all control characters but tab and line breaks. They would act as keys, or end the marks around it.
 const CONTROLS = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 const HINT = `Keys go to the job, Tab too: ${LEAVE} leaves the terminal. Ctrl+Shift+V pastes, Ctrl+Insert copies.`;
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 40rem)");
 const utf8 = new TextEncoder();
 
 export const open = (place, app, query) => new TerminalView(place, app, query.job);
@@ -66,6 +66,10 @@ class TerminalView {
     this.name = element("span", { class: "mono" });
     this.reader = element("input", { type: "checkbox", onchange: () => this.readAloud(this.reader.checked) });
     this.reader.checked = kept(READER, false);
+    this.whole = element("input", { type: "checkbox", onchange: () => {
+      keep(WHOLE, this.whole.checked);
+      this.fill(this.whole.checked);
+    } });
     this.box = element("div", { class: "box" });
     this.keys = new KeyRow({
       press: (text) => this.screen.press(text),
@@ -76,10 +80,11 @@ class TerminalView {
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
           button("A−", () => this.scale(-1), "Smaller text"), button("A+", () => this.scale(1), "Larger text"),
-          element("label", {}, this.reader, "Screen reader"))),
-      element("p", { class: "about" }, this.name, this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT)),
+          element("label", {}, this.whole, "Whole window"), element("label", {}, this.reader, "Screen reader"))),
+      element("p", { class: "about" }, this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT), this.name),
       this.box, this.keys.node);
     place.append(this.node);
+    this.fill(kept(WHOLE, narrow.matches));
   }
 
   listen() {
@@ -304,6 +309,12 @@ class TerminalView {
     this.term.options.fontSize = size;
     keep(FONT, size);
     this.fitLater();
+  }
+
+  // Without the head of the page and of the job, which leave a phone hardly any room.
+  fill(isWhole) {
+    this.whole.checked = isWhole;
+    this.node.classList.toggle("whole", isWhole);
   }
 
   readAloud(isOn) {

@@ -74,13 +74,14 @@ export class Screen {
 
   // -- what is shown ------------------------------------------------------------------------------------------------
 
-  // In the order of the stream. What waits to be drawn is dropped: the new state has it.
+  // The state of a job's terminal. What waits to be drawn is dropped: the state has it. It begins anew because the size
+  // has changed, then nothing is missing in what has scrolled out; or because too much was printed to be drawn.
   begin(rows, cols, data) {
     this.queue = [];
     this.waiting = 0;
     this.put(data, () => {
       this.isBeginning = true;
-      this.term.reset();
+      if (rows === this.term.rows && cols === this.term.cols) this.term.reset();
       this.on.title("");
       this.term.resize(cols, rows);
     });
