@@ -41,7 +41,7 @@ export function open(place, app, { job }) {
 
   function draw(told) {
     if (isOver) return;
-    put(facts, Object.entries(told).filter(([name]) => !LEFT_OUT.includes(name)));
+    put(facts, Object.entries(told).filter(([name, value]) => !LEFT_OUT.includes(name) && value !== false && value?.length !== 0));
     const tree = told.activity?.tree ?? [];
     processes.replaceChildren(...(tree.length ? [element("h3", {}, "Processes"), treeOf(tree)] : []));
   }

@@ -5,7 +5,7 @@ import { Answer } from "./answer.js";
 import { element, framed } from "./element.js";
 import { icon, iconOf } from "./icons.js";
 import { openMenu } from "./menu.js";
-import { howItEnded, portLink } from "./row.js";
+import { howItEnded, portLink, withNames } from "./row.js";
 import { get } from "./wire.js";
 import { duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
@@ -70,7 +70,7 @@ class JobView {
     this.name = element("h2", {});
     this.number = element("code", { class: "quiet", title: "The id of this job" });
     this.actions = element("div", { class: "actions" });
-    this.facts = element("p", { class: "facts" });
+    this.brief = element("p", { class: "brief" });
     this.time = element("span", { class: "took" });
     this.command = element("div", { class: "whole-command" });
     this.asked = element("div", { class: "asked", hidden: true });
@@ -79,7 +79,7 @@ class JobView {
     this.typing = element("div", { class: "typing" });
     this.head = element("section", { class: "head", "aria-label": "This job" },
       element("div", { class: "first" }, this.state, this.name, this.number, this.actions),
-      this.facts, this.command, this.asked);
+      this.brief, this.command, this.asked);
     this.place.append(element("p", { class: "note" }, "Reading the job …"));
   }
 
@@ -130,7 +130,7 @@ class JobView {
 
   show(row) {
     this.state.className = `state ${iconOf(row)}`;
-    this.state.replaceChildren(icon(iconOf(row)), element("span", {}, state(row)));
+    this.state.replaceChildren(icon(iconOf(row)), element("span", {}, row.group === "asking" ? "waits for you" : state(row)));
     this.name.textContent = title(row);
     this.name.classList.toggle("nameless", !row.name);
     this.number.textContent = short(row.id);
@@ -164,12 +164,12 @@ class JobView {
   showFacts(row) {
     const fact = (words, title = null) => element("span", { title }, words);
     const began = row.started ?? row.created;
-    this.facts.replaceChildren(...[
+    this.brief.replaceChildren(...[
       this.time,
       row.group === "ended" ? fact(`ended ${when(row.ended ?? row.created)}`, moment(row.ended ?? row.created))
         : row.group === "queued" ? fact(`queued since ${when(row.created)}`, moment(row.created)) : fact(`since ${when(began)}`, moment(began)),
       row.group === "ended" && howItEnded(row) && element("span", { class: row.status }, howItEnded(row)),
-      row.group === "queued" && row.reason && fact(row.reason),
+      row.group === "queued" && row.reason && fact(withNames(row.reason, this.app.jobs)),
       ...(row.ports ?? []).map(portLink),
       row.held && element("span", { class: "tag held" }, icon("person"), `held by ${row.held.by} since ${when(row.held.since)}`),
       row.restarts && fact(`restarted ${row.restarts === 1 ? "once" : `${row.restarts} times`}`),

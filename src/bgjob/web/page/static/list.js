@@ -11,13 +11,13 @@ import { countsInWords, sectionsOf, WAYS } from "./sections.js";
 import { startForm } from "./start.js";
 import { count } from "./words.js";
 
-const HEIGHTS = { row: 34, heading: 38, asking: 124 }, NARROW = { row: 56, heading: 38, asking: 180 };
+const HEIGHTS = { row: 34, heading: 38, asking: 74 }, NARROW = { row: 56, heading: 38, asking: 180 };
 const narrow = matchMedia("(max-width: 44rem)");
 const PAGE_ROWS = 15;
 const COLUMNS = {
-  running: ["CPU", "Memory", "Time", "Since"],
-  queued: ["Why", "", "Waits", "Since"],
-  ended: ["How", "", "Took", "Ended"],
+  running: { usage: "CPU Memory", took: "Time", when: "Since" },
+  queued: { usage: "Why", took: "Waits", when: "Since" },
+  ended: { usage: "How", took: "Took", when: "Ended" },
 };
 
 // Where the list was left: a user who comes back from a job finds it so.
@@ -148,9 +148,9 @@ class List {
     const state = key.startsWith("state ") ? key.slice(6) : "";
     const counts = element("span", { class: "quiet" });
     const button = element("button", { type: "button", class: "fold", onclick: () => this.fold(key) }, icon("fold"), heading, " ", counts);
-    const columns = (COLUMNS[state] ?? []).map((name) => element("span", {}, name));
-    const node = element("div", { role: "listitem", class: `heading ${state}` }, element("h3", {}, button),
-      element("span", { class: "columns", "aria-hidden": "true" }, columns));
+    const columns = Object.entries(COLUMNS[state] ?? {}).map(([name, words]) =>
+      element("span", { class: name, "aria-hidden": "true" }, words.split(" ").map((word) => element("span", {}, word))));
+    const node = element("div", { role: "listitem", class: `heading line ${state}` }, element("h3", {}, button), columns);
     return { node, update: ({ section }) => {
       button.setAttribute("aria-expanded", String(!section.isFolded));
       const words = state ? section.rows.length.toLocaleString("en") : countsInWords(section.counts);

@@ -2,6 +2,7 @@
 
 import { help } from "./dialog.js";
 import { element } from "./element.js";
+import { icon } from "./icons.js";
 import { Jobs } from "./jobs.js";
 import { startForm } from "./start.js";
 import { allowStyles } from "./styles_without_inline.js";
@@ -89,7 +90,8 @@ function navigation(name) {
 }
 
 function alwaysThere() {
-  const start = element("button", { type: "button", class: "main", "aria-keyshortcuts": "n", onclick: () => startForm(app) }, "New job");
+  const start = element("button", { type: "button", class: "main", "aria-keyshortcuts": "n", onclick: () => startForm(app) }, icon("plus"),
+    element("span", {}, "New job"));
   const keys = element("button", { type: "button", "aria-label": "Keys", title: "Keys", onclick: help }, "?");
   document.querySelector("#always").replaceChildren(...(app.may("run") ? [start] : []), keys);
 }

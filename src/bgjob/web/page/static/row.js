@@ -8,7 +8,9 @@ import { openMenu } from "./menu.js";
 import { sparkline } from "./sparkline.js";
 import { bytes, duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
-const FULL_PERCENT = 100;
+// What wavers a little is drawn flat, what grows is seen.
+const FULL_PERCENT = 100, GROWN = 1.5, SHOWN = 60;
+const ID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
 
 export class RowNode {
   constructor(app) {
@@ -97,7 +99,7 @@ export class RowNode {
     }
     if (isMeasured) return;
     this.cpu = this.memory = null;
-    const text = row.group === "queued" ? row.reason ?? "" : howItEnded(row);
+    const text = row.group === "queued" ? withNames(row.reason ?? "", this.app.jobs) : howItEnded(row);
     this.more.replaceChildren(element("span", { class: "why", title: text }, text));
   }
 
@@ -113,8 +115,8 @@ export class RowNode {
     if (this.sampled === last && this.sampledOf === this.cpu) return;
     this.sampled = last;
     this.sampledOf = this.cpu;
-    drawUsage(this.cpu, samples?.cpu, (percent) => `${Math.round(percent)}%`, FULL_PERCENT);
-    drawUsage(this.memory, samples?.memory, bytes, 0);
+    drawUsage(this.cpu, samples?.cpu, (percent) => `${Math.round(percent)}%`, () => FULL_PERCENT);
+    drawUsage(this.memory, samples?.memory, bytes, (shown) => GROWN * Math.min(...shown));
   }
 
   openMenu() {
@@ -131,6 +133,9 @@ export function howItEnded(row) {
   return row.reason && row.cause !== "exited" ? [outcome, row.reason].filter(Boolean).join(": ") : outcome;
 }
 
+// A job that is named by its id in a reason, by its name.
+export const withNames = (reason, jobs) => reason.replace(ID, (id) => jobs.rows.get(id)?.name ?? short(id));
+
 const oneLine = (command) => command.replace(/\s+/g, " ");
 
 function usage(name) {
@@ -138,10 +143,11 @@ function usage(name) {
   return { node: element("span", { class: "use", title: name }, canvas, element("span", { class: "unseen" }, `${name} `), value), canvas, value };
 }
 
-function drawUsage({ canvas, value }, series = [], words, most) {
-  const last = series.at(-1);
+// Full at `least(values)`, or at the largest value.
+function drawUsage({ canvas, value }, series = [], words, least) {
+  const last = series.at(-1), shown = series.slice(-SHOWN).filter((one) => one !== null);
   text(value, last === null || last === undefined ? "" : words(last));
-  sparkline(canvas, series, { most: most && Math.max(most, ...series.slice(-60)) });
+  sparkline(canvas, series, { most: shown.length ? Math.max(least(shown), ...shown) : 0, points: SHOWN });
 }
 
 function text(node, words) {

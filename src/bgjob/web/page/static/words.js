@@ -3,7 +3,7 @@
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
 const LENGTHS = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
 const WEEK_S = 6 * 86400;
-const STATES = { asking: "waits for you", queued: "queued" };
+const STATES = { asking: "waits", queued: "queued" };
 
 // A KB has 1024 bytes, as in the limits of a job.
 export function bytes(count) {
