@@ -13,11 +13,7 @@ from bgjob.web.page import endpoint, files
 from bgjob.web.page.actions import Actions
 from bgjob.web.page.guard import API, LOGIN_PATH, Guard, cookie
 from bgjob.web.page.live import SharedLive
-<<<<<<< HEAD
-from bgjob.web.page.logins import Logins
-=======
 from bgjob.web.page.logins import Logins, own_path
->>>>>>> access
 from bgjob.web.page.reads import Reads
 from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
@@ -28,15 +24,6 @@ KEY_BODY_BYTES = 1024
 
 
 class Page:
-<<<<<<< HEAD
-    def __init__(self, services: Services) -> None:
-        context = services.jobs.context
-        self.logins = Logins(services.jobs.home)
-        self._reads = Reads(context)
-        self._live = SharedLive(context)
-        self._actions = Actions(services.jobs, self._live)
-        self._streams = Streams(context, self._live, self.logins)
-=======
     def __init__(self, services: Services, meters: Meters, names: Collection[str]) -> None:
         """`names`: as those of `check_host`."""
         context = services.jobs.context
@@ -46,7 +33,6 @@ class Page:
         self._parts = (self._streams, Actions(services.jobs, live), Reads(context))
         routes = [*files.routes(), *map(_without_head, self._routes())]
         self.guard = Guard(routes, self.logins, meters, names)
->>>>>>> access
 
     def stop(self) -> None:
         """Streams end now."""
