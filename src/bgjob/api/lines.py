@@ -71,14 +71,7 @@ class LogMatches(Frozen):
 
 
 def log_matches(
-    context: Context,
-    job_id: str,
-    pattern: Pattern,
-    place: Place,
-    limit: int,
-    *,
-    parts: int = 0,
-    patience_s: float = PATIENCE_S,
+    context: Context, job_id: str, pattern: Pattern, place: Place, limit: int, *, parts: int = 0
 ) -> LogMatches:
     """`parts`: in how many parts of equal size all matches of the log are counted; 0: they are not."""
     snapshot = Snapshot(context, job_id)
@@ -88,7 +81,7 @@ def log_matches(
         limit=limit,
         newest_first=place.is_before,
         place=place.offset,
-        out_of_time=out_of_time_after(patience_s),
+        out_of_time=out_of_time_after(PATIENCE_S),
     )
     first, last = snapshot.read(lambda log: around_place(log, place.offset))
     with snapshot.readable():

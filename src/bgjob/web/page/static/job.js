@@ -276,7 +276,7 @@ class JobView {
   }
 
   showQuestion(row) {
-    const isAsking = row.group === "asking";
+    const isAsking = row.group === "asking" && this.partName() !== "terminal"; // there it stands on the screen
     this.asked.hidden = !isAsking;
     if (!isAsking) {
       this.asked.replaceChildren();
@@ -323,6 +323,7 @@ class JobView {
     const mine = ++this.turn,
       name = this.partName();
     this.showParts(this.row);
+    this.showQuestion(this.row);
     this.closePart();
     const place = element("div", { class: `view ${name}` });
     this.below.replaceChildren(place);
