@@ -28,8 +28,12 @@ def test_a_python_repl_answers(terminal: XTerm, site: Site) -> None:
 
 
 def test_scratch(terminal: XTerm, site: Site, tab_of_browser: BrowserContext, tmp_path) -> None:
-    from pathlib import Path; (tmp_path/"code.py").write_text(Path(__file__).read_text())
-    job_id = site.server.execute(f"vim -u NONE -i NONE -n -c 'syntax on' -c 'set number mouse=a title' {tmp_path}/code.py", pty=True)
+    from pathlib import Path
+
+    (tmp_path / "code.py").write_text(Path(__file__).read_text())
+    job_id = site.server.execute(
+        f"vim -u NONE -i NONE -n -c 'syntax on' -c 'set number mouse=a title' {tmp_path}/code.py", pty=True
+    )
     terminal.open(site.origin, job_id)
     terminal.wait_for("import pytest")
     terminal.page.screenshot(path="/tmp/vim.png")
