@@ -78,7 +78,6 @@ class LiveList:
             self._reader.look_at({event.job_id for event in found.events})
         self._cancellation.close()
 
-
     def _measure_store(self) -> None:
         size = StoreSize(self._context.store)
         while not self._is_closed.is_set():
