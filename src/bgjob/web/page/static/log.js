@@ -77,6 +77,7 @@ class LogView {
   }
 
   key(event) {
+    if (event.target === this.slider && event.key.length > 1) return false; // its own keys: arrows, Home, End
     if (event.key === "End" || event.key === "G") this.follow();
     else if (event.key === "Home" || event.key === "g") this.go(0);
     else if (event.key === "/") this.search.focus();
