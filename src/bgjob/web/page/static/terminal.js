@@ -17,6 +17,7 @@ const USUAL_PX = 13, LEAST_PX = 8, MOST_PX = 32;
 const SETTLED_MS = 80; // the size of a window that is dragged is told when it stands still
 const PIECE_BYTES = 1 << 15; // of what is typed, in one request
 const HOLD_AGAIN_MS = 30_000; // a person who held the job before the connection was lost holds it again, if it was short
+const PADDING = { x: 4, y: 3 }; // pixels, of the box in terminal.css
 const SHOWN_PASTE = 2000; // characters
 const MOST_TITLE = 200;
 const LEAVE = "Ctrl+Shift+Enter";
@@ -283,10 +284,8 @@ class TerminalView {
   // -- its looks ----------------------------------------------------------------------------------------------------
 
   fitting() {
-    const { clientWidth, clientHeight } = this.box, { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(this.box);
-    const width = clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
-    const height = clientHeight - parseFloat(paddingTop) - parseFloat(paddingBottom);
-    return this.screen.fitting(width, height) ?? this.fitted;
+    const { clientWidth, clientHeight } = this.box;
+    return this.screen.fitting(clientWidth - 2 * PADDING.x, clientHeight - 2 * PADDING.y) ?? this.fitted;
   }
 
   // The size that the page has room for is asked for; the job's size is told by `view` and `screen`.
