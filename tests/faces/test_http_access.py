@@ -152,7 +152,7 @@ def test_what_is_refused_for_its_token_looks_the_same_at_every_path(tmp_path: Pa
         for authorization in ([], [("Authorization", "Bearer wrong")]):
             answers = [
                 server.request(method, path, [server.host(), *authorization])
-                for path in ("/mcp", "/metrics", "/nothing", "/", "/mcp?x=1", "//mcp")
+                for path in ("/mcp", "/metrics", "/nothing", "//", "/mcp?x=1", "//mcp", "/api")
                 for method in ("GET", "POST", "PUT")
             ]
             assert len({(answer.status, answer.body) for answer in answers}) == 1

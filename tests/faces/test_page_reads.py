@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def client(server: HttpServer) -> PageClient:
     return PageClient(server)
 
 
-def run(server: HttpServer, command: str, **options: object) -> str:
+def run(server: HttpServer, command: str, **options: Any) -> str:
     """The id of a job that has ended."""
     job_id = server.execute(command, **options)
     server.call("wait_for_job", job_ids=[job_id])

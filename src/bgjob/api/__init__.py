@@ -30,6 +30,7 @@ the files that have them; the names that this file exports are imported when the
     output          what a job printed: all, the last lines, as it comes
     follow          what jobs print, as it comes
     screen          the screen of a job on a terminal
+    terminal_feed   what the terminal of an attached person is fed with
     terminal_state  a terminal as it stands, for who looks at it live
     preview         what a job shows who looks at it from afar
     preview_reader  a thread that reads that again when it changes

@@ -20,6 +20,7 @@ from bgjob.link.control import Answer, NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader, TimedPiece
 
 Size = tuple[int, int]
+RequestKind = Literal["stdin", "resize", "signal", "attach"]
 MOST_WAITING_BYTES = 1 << 16
 PIECE_BYTES = 1 << 14
 STDIN_WAIT_S = 24 * 3600.0
@@ -27,7 +28,7 @@ READ_BYTES = 1 << 16
 
 
 class Request(NamedTuple):
-    kind: Literal["stdin", "resize", "signal"]
+    kind: RequestKind
     fields: dict[str, Any]
     data: bytes = b""
 
@@ -61,6 +62,8 @@ class Attachment:
         """Up to where the person has seen the log."""
         self.unseen_bytes = 0
         """How much there was beyond that at the last look."""
+        self.log_end = 0
+        """Where the log ended when the shim told something last."""
         self.is_over = False
         self.is_stdin_closed = False
         self.view, self._number = View(), 0
@@ -75,6 +78,11 @@ class Attachment:
     @property
     def is_in_control(self) -> bool:
         return self.view.in_control == self._number != 0
+
+    @property
+    def holds(self) -> bool:
+        """While it does, only people who are attached type into the job."""
+        return self._held_since > 0 and (self.is_in_control or self.view.size is None)
 
     @property
     def has_room(self) -> bool:
@@ -108,11 +116,21 @@ class Attachment:
         self.size = size
         self._ask("resize", rows=size[0], cols=size[1])
 
+    def take_over(self) -> None:
+        """Hold the job from now on, as if something had been typed."""
+        self._held_since, self._typed_bytes = time.time(), 0  # what was typed before is told by the shim now
+        self._ask("attach", **self._viewer())
+
+    def give_back(self) -> None:
+        """Hold it no longer, until something is typed again."""
+        self._held_since, self._typed_bytes = 0.0, 0
+        self._ask("attach", **self._viewer())
+
     def interrupt(self, number: int) -> None:
         """A signal to the processes that ctrl-c reaches on a terminal."""
         self._ask("signal", signal=number, group=True)
 
-    def _ask(self, kind: Literal["stdin", "resize", "signal"], data: bytes = b"", **fields: Any) -> None:
+    def _ask(self, kind: RequestKind, data: bytes = b"", **fields: Any) -> None:
         self._requests.append(Request(kind, fields, data))
         self._send_next()
 
@@ -140,11 +158,14 @@ class Attachment:
         if asked and asked.kind == "stdin" and not answer["ok"]:
             check_not_held(self.job_id, answer)
             self.is_stdin_closed = True
+        elif asked and asked.kind == "attach":
+            self._enter(answer)
         self._send_next()
 
     def _note(self, told: Answer) -> None:
         if size := told.get("size"):
             self.view = View((size[0], size[1]), told.get("in_control"))
+        self.log_end = told.get("end", self.log_end)
         self.is_over = self.is_over or told.get("outcome") is not None
 
     def wait(self) -> None:
@@ -168,19 +189,22 @@ class Attachment:
         self._send_next()
 
     def _attach(self, typing: ShimConnection) -> None:
-        size: dict[str, Any] = {"rows": self.size[0], "cols": self.size[1]} if self.size else {}
-        asked = {"by": self._by, "looks": self.only_looks, **size}
-        if self._held_since:
-            asked |= {"held_since": self._held_since, "typed_bytes": self._typed_bytes}
-        told = typing.ask(SHIM_PATIENCE_S, op="attach", **asked)
+        self._enter(typing.ask(SHIM_PATIENCE_S, op="attach", **self._viewer()))
+        if self._number == 0 and self.size and not self.only_looks:
+            # a shim of an older version knows no viewers: it is resized, not held
+            typing.ask(SHIM_PATIENCE_S, op="resize", rows=self.size[0], cols=self.size[1])
+            self.view = View(self.size, None)
+
+    def _viewer(self) -> dict[str, Any]:
+        """As the shim is to know us."""
+        size = {"rows": self.size[0], "cols": self.size[1]} if self.size else {}
+        held = {"held_since": self._held_since, "typed_bytes": self._typed_bytes} if self._held_since else {}
+        return {"by": self._by, "looks": self.only_looks, **size, **held}
+
+    def _enter(self, told: Answer) -> None:
         self._number = told.get("viewer") or 0
         if self._number:
             self._note(told)
-        elif (
-            size and not self.only_looks
-        ):  # a shim of an older version knows no viewers: it is resized, not held
-            typing.ask(SHIM_PATIENCE_S, op="resize", **size)
-            self.view = View(self.size, None)
 
     # -- what it prints -----------------------------------------------------------------------------
 

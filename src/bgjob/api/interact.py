@@ -17,7 +17,7 @@ from bgjob.api.session import answering, note_told_if_over
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
-from bgjob.core.errors import InvalidArgument, NotSteerable, StdinClosed, StdinIsNull
+from bgjob.core.errors import BgjobError, InvalidArgument, NotSteerable, StdinClosed, StdinIsNull
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
@@ -61,6 +61,12 @@ class Sent(Frozen):
     @property
     def is_for_stdin(self) -> bool:
         return bool(self.data) or self.is_end_of_file
+
+
+class NotAllTaken(BgjobError):
+    def __init__(self, done: Interaction, advice: str) -> None:
+        taken = f"{done.accepted_bytes} of {done.sent_bytes} bytes"
+        super().__init__(f"Job {done.job.id} has taken {taken}, and does not read the rest.", advice)
 
 
 def interact_with_job(
@@ -109,6 +115,12 @@ def _interact(
         answered = wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
     cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
     return replace(interaction(context, job_id, told, answered, shown), cut_to_s=cut_to_s)
+
+
+def check_all_taken(done: Interaction, advice: str) -> None:
+    """NotAllTaken: the job does not read. Of one that has ended, nothing is wrong with that."""
+    if done.accepted_bytes < done.sent_bytes and isinstance(done.job.state, Running):
+        raise NotAllTaken(done, advice)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.processes import left_running
-from bgjob.core.errors import CannotRemove, InUse
+from bgjob.core.errors import BgjobError, CannotRemove, InUse
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import Job, Queued, Running
 from bgjob.store import retention
@@ -37,6 +37,19 @@ def remove_job(context: Context, job_id: str, *, kill: bool = False) -> Removed:
     job = _ended(context, job_id)
     place = next((place for place, entered in store.ids() if entered == job_id), "")
     return _remove(context, place, job)
+
+
+def remove_jobs(context: Context, job_ids: Iterable[str]) -> Iterator[tuple[str, Removed | BgjobError]]:
+    """Each in its turn, or why it is not removed: those that have ended."""
+    store = context.store
+    places, wanted = {job_id: place for place, job_id in store.ids()}, store.waited_for()
+    for job_id in job_ids:
+        try:
+            store.load(job_id)
+            _check_is_not_waited_for(job_id, wanted)
+            yield job_id, _remove(context, places.get(job_id, ""), _ended(context, job_id))
+        except BgjobError as problem:
+            yield job_id, problem
 
 
 def _check_is_not_waited_for(job_id: str, wanted: Collection[str]) -> None:

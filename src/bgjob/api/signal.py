@@ -6,9 +6,14 @@ from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running
 from bgjob.api.results import Kill
-from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
+from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteerable
 from bgjob.core.job import Job, Queued, Running
 from bgjob.link.control import NoShim
+
+
+class HasEnded(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id} has ended: no process of it is left to signal.")
 
 
 def signal_number(name: str) -> int:

@@ -7,11 +7,13 @@ from bgjob.core.frozen import Frozen
 from bgjob.home.log_format import STDOUT
 from bgjob.output.log_reader import LogReader
 from bgjob.terminal.emulator import Terminal
-from bgjob.terminal.input_modes import input_modes
+from bgjob.terminal.input_modes import RESET, input_modes
+from bgjob.terminal.painting import painted
 from bgjob.terminal.screen import WINDOW_BYTES, SizeAt, modes_in, page_entered_at, terminal_at_end
 from bgjob.terminal.size import drawable
 
 PIECE_BYTES = 1 << 20
+CLEAR = b"\x1b[H\x1b[2J"
 # The most that a sequence may have which sets a mode.
 SEQUENCE_BYTES = 100
 
@@ -25,6 +27,13 @@ class TerminalState(Frozen):
     """Where in the log it was so."""
     size: tuple[int, int]
     """Rows and columns."""
+
+    def painted(self) -> bytes:
+        """What brings another terminal of this size into this state, whatever it showed before.
+
+        What the job has begun to print comes after it: `terminal.begun()`.
+        """
+        return RESET + CLEAR + painted(self.terminal.picture()) + self.input_modes
 
 
 def terminal_state(context: Context, job_id: str) -> TerminalState:

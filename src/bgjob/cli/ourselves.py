@@ -4,6 +4,7 @@ import contextlib
 import os
 
 from bgjob import __version__
+from bgjob.system.own_user import own_user
 
 
 def ourselves() -> dict[str, str]:
@@ -24,6 +25,5 @@ def own_terminal() -> str | None:
 
 def own_name() -> str:
     """Who we are, as others are told: the user and the terminal."""
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"
-    terminal = own_terminal()
+    user, terminal = own_user(), own_terminal()
     return f"{user} at {terminal.removeprefix('/dev/')}" if terminal else user

@@ -10,7 +10,7 @@ from bgjob.api.feed import feed_job
 from bgjob.api.find import find_typed
 from bgjob.api.follow import follow_output
 from bgjob.api.hold import note_typed
-from bgjob.api.interact import Typed, interact_with_job
+from bgjob.api.interact import Typed, check_all_taken, interact_with_job
 from bgjob.api.output import Shown
 from bgjob.api.results import Interaction
 from bgjob.cli import streams
@@ -38,14 +38,6 @@ behind --. Exit code 1: it could not be typed, or not all of it.
 
 class CannotRead(BgjobError):
     pass
-
-
-class NotAllTaken(BgjobError):
-    def __init__(self, job_id: str, accepted: int, sent: int) -> None:
-        super().__init__(
-            f"Job {job_id} has taken {accepted} of {sent} bytes, and does not read the rest.",
-            "Nothing more is typed; --wait gives it more time.",
-        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,8 +79,7 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     note_typed(context, job, own_name(), done.accepted_bytes)
     if not options.quiet:
         _show(context, done)
-    if done.accepted_bytes < done.sent_bytes and isinstance(done.job.state, Running):
-        raise NotAllTaken(job.id, done.accepted_bytes, done.sent_bytes)
+    check_all_taken(done, "Nothing more is typed; --wait gives it more time.")
     return 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from bgjob.api.context import Context, open_context
 from bgjob.api.pause import Pause, pause_job, resume_job, what_goes_on
 from bgjob.api.results import Kill
-from bgjob.api.signal import signal_job, signal_number
+from bgjob.api.signal import HasEnded, signal_job, signal_number
 from bgjob.cli import streams
 from bgjob.cli.chosen import add_steered_jobs, jobs_meant
 from bgjob.cli.done import Report, processes_word
@@ -18,11 +18,6 @@ EPILOG = """\
 While a job is paused, its timeout and its limit of silence go on, and it keeps its slot. It can be killed as ever.
 """
 Act = Callable[[Context, str], Kill | Pause]
-
-
-class HasEnded(BgjobError):
-    def __init__(self, job_id: str) -> None:
-        super().__init__(f"Job {job_id} has ended: no process of it is left to signal.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

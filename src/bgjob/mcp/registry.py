@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from bgjob.core.errors import BgjobError
+from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import Scope
 from bgjob.mcp.answers import failure, plain, success
 from bgjob.mcp.arguments import Schema, checked, tidied
@@ -67,12 +67,8 @@ class Tool(NamedTuple, Generic[Api]):
         self, api: Api, given: Mapping[str, Any], accepts: Schema, caller: Caller, annotate: Annotate | None
     ) -> Result | Task:
         """An error is an answer too: this raises nothing, and the server goes on."""
-        arguments, problems = checked(self._tidied(given, accepts), accepts)
-        if problems:
-            return failure("\n".join(complaints(self.name, accepts, problems)))
         try:
-            extra = {CALLER: caller} if self.wants_caller else {}
-            made = self.function(api, **arguments, **extra)
+            made = self.perform(api, given, accepts, caller)
             if isinstance(made, Task):
                 return made
             answer = plain(made)
@@ -82,6 +78,14 @@ class Tool(NamedTuple, Generic[Api]):
         except Exception:  # noqa: BLE001
             report(f"Internal error in {self.name}")
             return failure(f"Internal error in {self.name}; the server's log on stderr has the details.")
+
+    def perform(self, api: Api, given: Mapping[str, Any], accepts: Schema, caller: Caller) -> Any:
+        """What its function answers. InvalidArgument: these are no arguments of it."""
+        arguments, problems = checked(self._tidied(given, accepts), accepts)
+        if problems:
+            raise InvalidArgument("\n".join(complaints(self.name, accepts, problems)))
+        extra = {CALLER: caller} if self.wants_caller else {}
+        return self.function(api, **arguments, **extra)
 
     def _tidied(self, given: Mapping[str, Any], accepts: Schema) -> dict[str, Any]:
         """Models put an option beside the arguments."""
@@ -150,3 +154,7 @@ class Registry(Generic[Api]):
         annotate: Annotate | None = None,
     ) -> Result | Task:
         return tool.call(api, given, self.schemas["accepts"][tool.name], caller, annotate)
+
+    def perform(self, api: Api, name: str, given: Mapping[str, Any], caller: Caller) -> Any:
+        """For a face that has words of its own for an error: what a tool's function answers. BgjobError."""
+        return self.tools[name].perform(api, given, self.schemas["accepts"][name], caller)

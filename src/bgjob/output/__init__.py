@@ -8,6 +8,7 @@ The verbs (api), the watcher and the command line import it.
     log_kept      what is kept of a deleted segment, as a segment with holes
     log_runs      which stream wrote the bytes of a segment, and when
     log_lines     a log as whole lines, forward or backward
+    line_pages    some whole lines before or after any place
     line_match    which of some lines match a pattern, as printed or as shown
     merged        a log as one plain file
     log_search    finds lines in a log

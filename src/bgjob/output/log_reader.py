@@ -7,7 +7,8 @@ segment that is deleted meanwhile is a gap like any other.
 import os
 import sys
 from array import array
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from operator import le
@@ -16,7 +17,16 @@ from bgjob.core.frozen import Frozen, replace
 from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX, STDERR, STDOUT, segment_name
 from bgjob.output.log_kept import NO_STREAM, Part, Parts, index_of, parts_of
 from bgjob.output.log_runs import Runs, joined
-from bgjob.output.log_segments import Held, Rotated, Segment, Whole, content, opened, segments_in
+from bgjob.output.log_segments import (
+    FILE_MAX_BYTES,
+    Held,
+    Rotated,
+    Segment,
+    Whole,
+    content,
+    opened,
+    segments_in,
+)
 
 PIECE_BYTES = 1 << 16
 Source = Whole | Held | Parts
@@ -55,6 +65,7 @@ class LogReader:
         self._directory = directory
         self._segments, newest = segments_in(directory)
         self._indexes: dict[Segment, bytes] = {}
+        self._headers: dict[Segment, tuple[int, int]] = {}
         self._runs: dict[Segment, Runs] = {}
         self._held: dict[Segment, Source] = {}
         self._last_parts: tuple[Segment | None, list[Part]] = None, []
@@ -66,12 +77,12 @@ class LogReader:
     def forward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
         """What the stream printed between two offsets, oldest first."""
         for segment in self.segments(start, end):
-            yield from self._pieces(segment, stream, start, end)
+            yield from self.pieces(segment, stream, start, end)
 
     def backward(self, stream: int, start: int, end: int) -> Iterator[Piece]:
         """The same, newest first."""
         for segment in reversed(self.segments(start, end)):
-            yield from self._pieces(segment, stream, start, end, newest_first=True)
+            yield from self.pieces(segment, stream, start, end, newest_first=True)
             if self._is_known(segment) and not self._printed_before(segment, stream):
                 return  # the stream begins here
 
@@ -110,21 +121,34 @@ class LogReader:
 
     def gaps(self, stream: int, start: int, end: int) -> list[Gap]:
         """Where bytes of this stream are gone."""
-        found: list[Gap] = []
+        found = _together(
+            self._gap_between(left, right, stream, start, end) for left, right in self._neighbours(start, end)
+        )
+        if stream == STDOUT:  # bytes of an unknown stream are counted once
+            found += [Gap(left, right, right - left) for left, right in self._unlabelled(start, end)]
+        return [gap for gap in found if gap.count > 0]
+
+    def gaps_begun(self, stream: int, start: int, end: int) -> list[Gap]:
+        """Those that begin between two offsets, each with all its bytes."""
+        found = [
+            self._gap_between(left, right, stream, 0, self.end)
+            for left, right in self._neighbours(start, end)
+        ]
+        if stream == STDOUT:
+            for segment in self.segments(start, end):
+                spans = self._unlabelled(segment.start, segment.end)
+                found += [Gap(left, right, right - left) for left, right in spans]
+        return _together(gap for gap in found if gap.count > 0 and start <= gap.start < end)
+
+    def _neighbours(self, start: int, end: int) -> list[tuple[Segment, Segment]]:
+        """Pairs of segments between which bytes may be gone, at or between two offsets."""
         known = [
             segment
             for segment in self._segments
             if _is_outside(segment, start, end) or self._is_known(segment)
         ]
-        for left, right in pairwise([Segment(0, 0), *known, Segment(self.end, self.end)]):
-            if right.start > start and left.start < end:
-                gap = self._gap_between(left, right, stream, start, end)
-                if found and found[-1].end == gap.start:
-                    gap = Gap(found[-1].start, gap.end, found.pop().count + gap.count)
-                found.append(gap)
-        if stream == STDOUT:  # bytes of an unknown stream are counted once
-            found += [Gap(left, right, right - left) for left, right in self._unlabelled(start, end)]
-        return [gap for gap in found if gap.count > 0]
+        pairs = pairwise([Segment(0, 0), *known, Segment(self.end, self.end)])
+        return [(left, right) for left, right in pairs if right.start > start and left.start < end]
 
     def _gap_between(self, left: Segment, right: Segment, stream: int, start: int, end: int) -> Gap:
         """From the last byte of a stream in a segment to the next segment; its count may be 0."""
@@ -156,6 +180,24 @@ class LogReader:
     def segments(self, start: int, end: int) -> list[Segment]:
         """The segments that have bytes between two offsets, oldest first."""
         return [segment for segment in self._segments if segment.end > start and segment.start < end]
+
+    def segments_of(self, stream: int, start: int, end: int, newest_first: bool = False) -> Iterator[Segment]:
+        """Those of them in which the stream may have bytes. The others are not read, however many there are."""
+        segments = self.segments(start, end)
+
+        def before(segment: Segment) -> int:
+            return self._header(segment)[stream - 1]
+
+        if newest_first:
+            at = len(segments) - 1
+            while at >= 0:
+                yield segments[at]
+                at = bisect_left(segments, before(segments[at]), 0, at, key=before) - 1
+        else:
+            at = 0
+            while at < len(segments):
+                at = bisect_right(segments, before(segments[at]), at + 1, key=before)
+                yield segments[at - 1]
 
     @contextmanager
     def opened(self, segment: Segment) -> Iterator[tuple[Source, Runs]]:
@@ -204,9 +246,20 @@ class LogReader:
             counts = HEADER.unpack_from(self._index(segment))
         return counts[stream - 1]
 
-    def _pieces(
+    def _header(self, segment: Segment) -> tuple[int, int]:
+        """Bytes of either stream before a segment, without a look at its runs."""
+        if segment not in self._headers:
+            if segment.kept or segment in self._indexes:
+                header = self._index(segment)
+            else:
+                header = self._read_runs(segment, HEADER.size).ljust(HEADER.size, b"\0")
+            self._headers[segment] = HEADER.unpack_from(header)
+        return self._headers[segment]
+
+    def pieces(
         self, segment: Segment, stream: int, start: int, end: int, newest_first: bool = False
     ) -> Iterator[Piece]:
+        """What the stream printed in one segment."""
         spans = self.runs(segment).spans(stream, start, end, newest_first)
         if (first := next(spans, None)) is None:
             return
@@ -230,11 +283,11 @@ class LogReader:
         data = data[: end - end % RUN.size]
         return data if _is_index(data, segment) else bytes(HEADER.size)
 
-    def _read_runs(self, segment: Segment) -> bytes:
+    def _read_runs(self, segment: Segment, most: int = FILE_MAX_BYTES) -> bytes:
         """Empty if there is no such file: then the streams of its bytes are unknown."""
         path = self._path(segment)
         try:
-            return content(path + RUNS_SUFFIX)
+            return content(path + RUNS_SUFFIX, most)
         except Rotated:
             if not os.path.lexists(path):
                 raise
@@ -262,6 +315,16 @@ def _is_index(data: bytes, segment: Segment) -> bool:
 
 def _is_outside(segment: Segment, start: int, end: int) -> bool:
     return segment.end <= start or segment.start >= end
+
+
+def _together(gaps: Iterable[Gap]) -> list[Gap]:
+    """Neighbours are one gap."""
+    found: list[Gap] = []
+    for gap in gaps:
+        if found and found[-1].end == gap.start:
+            gap = Gap(found[-1].start, gap.end, found.pop().count + gap.count)
+        found.append(gap)
+    return found
 
 
 def _cut(left: int, right: int, newest_first: bool = False) -> Iterator[tuple[int, int]]:

@@ -43,18 +43,13 @@ class Runs:
 
     def within(self, start: int, end: int, newest_first: bool = False) -> Iterator[Run]:
         """The runs between two offsets, cut to them."""
-        numbers, end = self._numbers(start, end), min(end, self.segment.end)
-        for number in reversed(numbers) if newest_first else numbers:
-            left, right = max(self._offsets[number], start), min(self._end(number), end)
-            if left < right:
-                yield left, right, self._streams[number], self._stamps[number] >> 8
+        numbers = self._numbers(start, end)
+        return self._cut(reversed(numbers) if newest_first else numbers, start, end)
 
     def spans(self, stream: int, start: int, end: int, newest_first: bool = False) -> Iterator[Span]:
         """Where the stream's bytes lie between two offsets; neighbours are joined."""
-        if stream not in self._streams_of(self._numbers(start, end)):
-            return iter(())
-        runs = self.within(start, end, newest_first)
-        return joined((left, right) for left, right, whose, _ in runs if whose == stream)
+        numbers = self._numbers_of(stream, self._numbers(start, end), newest_first)
+        return joined((left, right) for left, right, _, _ in self._cut(numbers, start, end))
 
     def labelled(self, start: int, end: int) -> Iterator[Span]:
         """Where the bytes of either stream lie between two offsets; neighbours are joined."""
@@ -75,6 +70,10 @@ class Runs:
         is_its = self._streams_of(numbers).translate(_IS_STREAM[stream])
         return sum(compress(map(sub, borders[1:], borders), is_its))
 
+    def time_us(self, offset: int) -> int:
+        """When the byte at an offset came."""
+        return self._stamps[bisect_right(self._offsets, offset) - 1] >> 8
+
     def printed_before(self, stream: int) -> int:
         """Bytes of the stream before this segment, whether they are still here or not."""
         return self._before[stream - 1]
@@ -86,6 +85,22 @@ class Runs:
         """Of the runs that may have bytes between two offsets."""
         first = max(0, bisect_right(self._offsets, start) - 1)
         return range(first, bisect_left(self._offsets, min(end, self.segment.end)))
+
+    def _numbers_of(self, stream: int, numbers: range, newest_first: bool) -> Iterator[int]:
+        """Of the runs of one stream: those of the other are passed over without a look at each."""
+        wanted, first, last = bytes([stream]), numbers.start, numbers.stop
+        find = self._streams.rfind if newest_first else self._streams.find
+        while (number := find(wanted, first, last)) >= 0:
+            yield number
+            first, last = (first, number) if newest_first else (number + 1, last)
+
+    def _cut(self, numbers: Iterable[int], start: int, end: int) -> Iterator[Run]:
+        """These runs, as far as they lie between two offsets."""
+        end = min(end, self.segment.end)
+        for number in numbers:
+            left, right = max(self._offsets[number], start), min(self._end(number), end)
+            if left < right:
+                yield left, right, self._streams[number], self._stamps[number] >> 8
 
     def _streams_of(self, numbers: range) -> bytes:
         return self._streams[numbers.start : numbers.stop]

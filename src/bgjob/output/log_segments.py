@@ -54,12 +54,12 @@ class Rotated(Exception):
     """A segment was deleted while it was read: open the log again."""
 
 
-def content(path: str) -> bytes:
-    """Of a plain file that is not too large; else empty."""
+def content(path: str, most: int = FILE_MAX_BYTES) -> bytes:
+    """The first `most` bytes of a plain file that is not too large; else empty."""
     with opened(path) as fd:
         info = os.fstat(fd)
         is_ours = stat.S_ISREG(info.st_mode) and info.st_size <= FILE_MAX_BYTES
-        return os.pread(fd, info.st_size, 0) if is_ours else b""
+        return os.pread(fd, min(info.st_size, most), 0) if is_ours else b""
 
 
 @contextmanager

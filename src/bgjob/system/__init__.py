@@ -13,6 +13,7 @@ of jobs on disk.
     waker           wakes a thread that sleeps in poll
     readiness       whether a descriptor becomes readable in time
     client_session  whose server or hook we are
+    own_user        who runs us
     own_argv        the argv of our own processes
     keeper          starts a worker process again when it is killed or fails
 """

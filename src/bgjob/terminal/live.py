@@ -50,12 +50,17 @@ class LiveOutput:
     def __init__(self) -> None:
         self._held = b""
         self._in_string = False
+        self.withheld_bytes = 0
+        """Of what was fed last: the beginning of a sequence or a character whose end has not come."""
 
     def feed(self, data: bytes, *, answers: bool) -> bytes:
         """`answers`: this terminal answers the questions of the job."""
+        fed_bytes, was_in_string = len(data), self._in_string
         data = self._after_string(self._held + data)
+        goes_on = was_in_string and self._in_string
         end = self._whole_until(data)
         self._held = b"" if self._in_string else data[end:]
+        self.withheld_bytes = self.withheld_bytes + fed_bytes if goes_on else len(data) - end
         return _SUSPECT.sub(lambda found: found[0] if _passes(found, answers) else b"", data[:end])
 
     def _after_string(self, data: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Who may ask. The checks, in their order: the first that fails answers.
+"""Who may ask, other than the page: bgjob.web.page.guard. The checks, in their order: the first that fails answers.
 
     421  Host      is none of this server's names: a page of another site, whose name leads here (DNS rebinding)
     403  Origin    is there, and not this server itself: a page of another site
-         /healthz  is open from here on; so are the files of the page. Its requests: bgjob.web.page.guard
+         /healthz  is open from here on
     401  token     is missing or unknown; also where there is nothing at the path, so that nothing is learnt of it
     404  path      there is nothing here
     405  method    the path has others: Allow names them
@@ -12,7 +12,7 @@ Then come the checks of the endpoint itself: bgjob.web.mcp_endpoint.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -40,6 +40,7 @@ class Head(NamedTuple):
 
     hosts: Sequence[str]
     origins: Sequence[str]
+    scheme: str
     authorizations: Sequence[str]
     arrived_at: str | None
     """The address of ours that the client has connected to."""
@@ -51,6 +52,7 @@ class Head(NamedTuple):
         return cls(
             values(scope, b"host"),
             values(scope, b"origin"),
+            scope["scheme"],
             values(scope, b"authorization"),
             f"[{address}]" if address and ":" in address else address,
         )
@@ -59,20 +61,9 @@ class Head(NamedTuple):
 class Access:
     """Lets pass what may ask, and says in the scope which token it has."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        tokens: Tokens,
-        meters: Meters,
-        names: Collection[str],
-        check_page: Callable[[Scope], bool],
-    ) -> None:
-        """`names`: by which the server may be called, besides those of this machine.
-
-        `check_page`: whether a request is of the page, which has no token; Refused: it may not ask.
-        """
-        self._app, self._tokens, self._meters, self._check_page = app, tokens, meters, check_page
-        self._names = LOOPBACK_NAMES | {name.lower() for name in names}
+    def __init__(self, app: ASGIApp, tokens: Tokens, meters: Meters, names: Collection[str]) -> None:
+        """`names`: as those of `check_host`."""
+        self._app, self._tokens, self._meters, self._names = app, tokens, meters, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self  # starlette then raises its 404 and 405
@@ -85,8 +76,8 @@ class Access:
 
     def _check(self, scope: Scope, head: Head) -> None:
         check_host(head, self._names)
-        check_origin(head)
-        if scope["path"] not in OPEN_PATHS and not self._check_page(scope):
+        check_origin(head, self._names)
+        if scope["path"] not in OPEN_PATHS:
             scope["state"]["token"] = self._token(head)
 
     def _token(self, head: Head) -> Token:
@@ -112,22 +103,34 @@ def has_body(scope: Scope) -> bool:
 
 
 def check_host(head: Head, names: Collection[str]) -> None:
-    """With any port: it may have been forwarded."""
-    whole = AUTHORITY.fullmatch(head.hosts[0].lower()) if len(head.hosts) == 1 else None
-    if whole is None or whole[1] not in {*names, head.arrived_at}:
+    """With any port: it may have been forwarded.
+
+    `names`: by which the server may be called besides those of this machine, in small letters.
+    """
+    name = _name(head) if len(head.hosts) == 1 else None
+    if name is None or name not in {*LOOPBACK_NAMES, *names, head.arrived_at}:
         raise Refused(
             421, "This server does not go by this Host. bgjob serve --allow-host NAME gives it another name."
         )
 
 
-def check_origin(head: Head) -> None:
-    """Streamable HTTP, Security & Endpoint. Only browsers send it; ours is the Host that was asked."""
+def check_origin(head: Head, names: Collection[str]) -> None:
+    """Streamable HTTP, Security & Endpoint. Only browsers send it; ours is the Host that was asked.
+
+    By one of `names` a proxy may call us that its clients reach over TLS, while we are asked without.
+    """
     if not head.origins:
         return
     scheme, _, authority = head.origins[0].lower().partition("://")
-    is_ours = scheme in ("http", "https") and authority == head.hosts[0].lower()
-    if len(head.origins) > 1 or not is_ours:
+    schemes = {head.scheme, "https"} if _name(head) in names else {head.scheme}
+    if len(head.origins) > 1 or scheme not in schemes or authority != head.hosts[0].lower():
         raise Refused(403, "Pages of other sites may not use this server.")
+
+
+def _name(head: Head) -> str | None:
+    """The Host without its port."""
+    whole = AUTHORITY.fullmatch(head.hosts[0].lower())
+    return whole[1] if whole else None
 
 
 def check_scope(token: Token, scope: str) -> None:

@@ -80,7 +80,7 @@ class Server(uvicorn.Server):
 def _config(app: App, options: Options) -> uvicorn.Config:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what clients do wrong is answered, not logged
     config = uvicorn.Config(
-        app.asgi,
+        app,
         http=TimedConnection,
         ws="none",
         loop="asyncio",

@@ -11,7 +11,8 @@ import tty
 
 from bgjob.api.attach import Attachment, Size, check_can_attach
 from bgjob.api.context import Context
-from bgjob.api.terminal_state import TerminalState, terminal_state
+from bgjob.api.terminal_feed import Begin, TerminalFeed
+from bgjob.api.terminal_state import CLEAR, TerminalState, terminal_state
 from bgjob.cli.attach import loop
 from bgjob.cli.attach.detach_key import DetachKey
 from bgjob.cli.attach.terminal_guard import PUSH_TITLE, guarded
@@ -21,15 +22,12 @@ from bgjob.home.jobdir import write_all
 from bgjob.output.tty_text import one_line
 from bgjob.terminal.emulator import Terminal
 from bgjob.terminal.live import LiveOutput, questions_in
-from bgjob.terminal.painting import FRESH, painted, rows_painted
+from bgjob.terminal.painting import FRESH, rows_painted
 from bgjob.terminal.replies import are_replies
 from bgjob.terminal.size import drawable
 
 # So far behind, a person gets a new screen instead of all that they have missed.
 MOST_BEHIND_BYTES = 1 << 20
-# Of what was printed meanwhile, so much is looked through for questions.
-MOST_MISSED_BYTES = 1 << 16
-CLEAR = b"\x1b[H\x1b[2J"
 
 
 def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> int:
@@ -62,33 +60,24 @@ def _make_room(title: str) -> None:
 class PersonAtTerminal:
     def __init__(self, context: Context, attachment: Attachment, key: DetachKey) -> None:
         self._context, self._attachment, self._key = context, attachment, key
+        self._feed = TerminalFeed(context, attachment, MOST_BEHIND_BYTES)
         self._shown: _Passed | _Drawn | None = None
-        self._size: Size | None = None
-        """Of the job's terminal, when what is shown was begun."""
 
     def show(self) -> None:
-        attachment, shown = self._attachment, self._shown
-        if shown is None or attachment.view.size != self._size:
-            shown = self._begin()
-        while chunks := attachment.new_output():
-            if attachment.unseen_bytes > MOST_BEHIND_BYTES:
-                shown = self._begin()
-                continue
-            for chunk in chunks:
-                shown.feed(chunk.data, answers=attachment.is_in_control)
-        shown.flush()
+        while piece := self._feed.next():
+            if isinstance(piece, Begin):
+                self._shown = self._begun(piece)
+            elif self._shown:
+                self._shown.feed(piece, answers=self._attachment.is_in_control)
+        if self._shown:
+            self._shown.flush()
 
-    def _begin(self) -> "_Passed | _Drawn":
+    def _begun(self, begin: Begin) -> "_Passed | _Drawn":
         """From what the job's terminal shows now; what it has shown before is not replayed."""
-        attachment, is_first = self._attachment, self._attachment.at == 0
-        self._size = attachment.view.size
-        state = terminal_state(self._context, attachment.job_id)
-        missed = b"" if is_first else attachment.output_until(state.at, MOST_MISSED_BYTES)
-        attachment.at = state.at
-        self._shown = _Passed(state) if state.size == own_size() else _Drawn(state)
-        if attachment.is_in_control:  # it may be since a moment ago
-            write_all(1, questions_in(missed))
-        return self._shown
+        shown = _Passed(begin.state) if begin.state.size == own_size() else _Drawn(begin.state)
+        if self._attachment.is_in_control:  # it may be since a moment ago
+            write_all(1, questions_in(begin.missed))
+        return shown
 
     def typed(self, data: bytes) -> bool:
         before, leaves = self._key.split(data)
@@ -104,7 +93,7 @@ class PersonAtTerminal:
 
     def signalled(self, number: int) -> None:
         if number == signal.SIGWINCH:
-            self._shown = None
+            self._feed.begin_anew()
             if not self._attachment.only_looks:
                 self._attachment.resize(own_size())
 
@@ -114,7 +103,7 @@ class _Passed:
 
     def __init__(self, state: TerminalState) -> None:
         self._live = LiveOutput()
-        write_all(1, b"\x1b[?1049l" + CLEAR + painted(state.terminal.picture()) + state.input_modes)
+        write_all(1, state.painted())
         self.feed(state.terminal.begun(), answers=False)
 
     def feed(self, data: bytes, *, answers: bool) -> None:

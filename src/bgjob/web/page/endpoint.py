@@ -1,25 +1,25 @@
 """One request of the page: what it asks, the right that it needs, its answer as JSON."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from bgjob.core import errors
 from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import SCOPES, Scope
-from bgjob.mcp.answers import plain
-from bgjob.mcp.stderr import report
+from bgjob.mcp.workers import Workers
+from bgjob.protocol.jsonrpc import RpcError, decoded, encoded
 from bgjob.web.access import Refused
-from bgjob.web.body import read_body
+from bgjob.web.body import MOST_BYTES, read_body
 from bgjob.web.page.logins import Login
+from bgjob.web.page.words import in_page_words
 
-THREADS = 16
 NUMBER_MOST = 2**53
 STATUS = {
     errors.JobNotFound: 404,
@@ -30,7 +30,8 @@ STATUS = {
 }
 """All other errors are of a job, or a machine, whose state does not allow it: 409."""
 
-_pool = ThreadPoolExecutor(THREADS, "page")
+Answer = TypeVar("Answer")
+_workers = Workers()
 
 
 class Asked:
@@ -43,7 +44,7 @@ class Asked:
         return self.given.get(name) is not None
 
     def text(self, name: str, default: str | None = None) -> str:
-        value = self.given.get(name, default)
+        value = self._value(name, default)
         if not isinstance(value, str):
             raise InvalidArgument(" must be a text.", argument=name)
         return value
@@ -57,7 +58,7 @@ class Asked:
     def number(
         self, name: str, default: int | None = None, *, least: int = 0, most: int = NUMBER_MOST
     ) -> int:
-        value = self.given.get(name, default)
+        value = self._value(name, default)
         if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(most)):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -66,8 +67,8 @@ class Asked:
 
     def seconds(self, name: str, default: float | None = None) -> float:
         try:
-            value = float(self.given.get(name, default))
-        except (TypeError, ValueError):
+            value = float(self._value(name, default))
+        except (TypeError, ValueError, OverflowError):
             value = -1.0
         if not 0 <= value <= NUMBER_MOST:
             raise InvalidArgument(" must be seconds since the epoch.", argument=name)
@@ -76,12 +77,17 @@ class Asked:
     def flag(self, name: str) -> bool:
         return self.given.get(name) in (True, "1", "true")
 
+    def _value(self, name: str, default: object) -> Any:
+        """What is null counts as not given."""
+        return self.given[name] if self.has(name) else default
+
 
 def get(path: str, perform: Callable[[Asked], Any], scope: Scope = "read") -> Route:
     """`perform` runs in a thread: its answer is sent as JSON; a Response is sent as it is."""
 
     async def endpoint(request: Request) -> Response:
-        return await _performed(perform, dict(request.query_params), request, scope)
+        login = allowed(request, scope)
+        return await _performed(partial(perform, Asked(dict(request.query_params), login)))
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -90,41 +96,61 @@ def post(path: str, perform: Callable[[Asked], Any], scope: Scope) -> Route:
     """Likewise; an answer of None has no body."""
 
     async def endpoint(request: Request) -> Response:
-        return await _performed(perform, await json_body(request), request, scope)
+        login = allowed(request, scope)
+        return await _performed(partial(perform, Asked(await json_body(request), login)))
 
     return Route(path, endpoint, methods=["POST"])
 
 
-async def json_body(request: Request) -> Mapping[str, Any]:
-    try:
-        body = json.loads(await read_body(request.scope, request.receive))
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise Refused(400, "The body must be a JSON object.")
-    return body
-
-
-async def _performed(
-    perform: Callable[[Asked], Any], given: Mapping[str, Any], request: Request, scope: Scope
-) -> Response:
+def allowed(request: Request, scope: Scope) -> Login:
+    """The login of the request. Refused: it lacks this right."""
     login: Login = request.state.login
     if scope not in login.scopes:
         raise Refused(403, f"This login may not {SCOPES[scope]}.")
+    return login
+
+
+async def json_body(request: Request, most_bytes: int = MOST_BYTES) -> Mapping[str, Any]:
     try:
-        answer = await asyncio.get_running_loop().run_in_executor(_pool, perform, Asked(given, login))
+        body = decoded(await read_body(request.scope, request.receive, most_bytes))
+    except RpcError:
+        body = None
+    if not isinstance(body, dict):
+        raise Refused(400, "The body must be a JSON object, as UTF-8, not nested too deep.")
+    return body
+
+
+async def _performed(perform: Callable[[], Any]) -> Response:
+    try:
+        answer = await in_thread(perform)
     except BgjobError as problem:
         return failure(problem)
-    except Refused:
-        raise
-    except Exception:  # noqa: BLE001
-        report(f"Internal error in {request.url.path}")
-        return JSONResponse({"error": "Internal error; the server's log has the details."}, 500)
     if isinstance(answer, Response):
         return answer
-    return Response(status_code=204) if answer is None else JSONResponse(answer)
+    return Response(status_code=204) if answer is None else json_response(answer)
 
 
-def failure(problem: BgjobError) -> JSONResponse:
+async def in_thread(perform: Callable[[], Answer]) -> Answer:
+    """In a thread of its own, for which a server that stops does not wait."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Answer] = loop.create_future()
+
+    def work() -> None:
+        try:
+            deliver = partial(answer.set_result, perform())
+        except BaseException as problem:  # noqa: BLE001  raised again where it is waited for
+            deliver = partial(answer.set_exception, problem)
+        with suppress(RuntimeError):  # the server has stopped
+            loop.call_soon_threadsafe(lambda: None if answer.done() else deliver())
+
+    _workers.start(work)
+    return await answer
+
+
+def failure(problem: BgjobError) -> Response:
     status = next((code for kind, code in STATUS.items() if isinstance(problem, kind)), 409)
-    return JSONResponse({"error": plain(str(problem))}, status)
+    return json_response({"error": in_page_words(problem)}, status)
+
+
+def json_response(answer: object, status: int = 200) -> Response:
+    return Response(encoded(answer), status, media_type="application/json")

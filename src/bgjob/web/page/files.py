@@ -1,10 +1,11 @@
 """The files of the page, as they are sent: with headers that let the browser run nothing else."""
 
-import mimetypes
-import os
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,7 +28,19 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+
+
+class File(NamedTuple):
+    data: bytes
+    media_type: str
+    tag: str
 
 
 def is_file(path: str) -> bool:
@@ -48,32 +61,23 @@ async def _file(request: Request) -> Response:
 
 
 def _sent(name: str, request: Request) -> Response:
-    if name not in _names():
+    """The browser asks each time whether its copy is current: after an upgrade it shows the new page at once."""
+    if (file := _files().get(name)) is None:
         raise Refused(404, "There is nothing here.")
-    path = os.path.join(_directory(), name)
-    info = os.stat(path)
-    tag = f'"{info.st_mtime_ns:x}-{info.st_size:x}"'
-    headers = {**HEADERS, "ETag": tag}
-    if request.headers.get("if-none-match") == tag:
+    headers = {"ETag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
         return Response(status_code=304, headers=headers)
-    with open(path, "rb") as file:
-        return Response(file.read(), headers=headers, media_type=_type(name))
-
-
-def _type(name: str) -> str:
-    return TYPES.get(os.path.splitext(name)[1]) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-
-
-def _directory() -> str:
-    return str(resources.files("bgjob.web.page") / "static")
+    return Response(file.data, headers=headers, media_type=file.media_type)
 
 
 @cache
-def _names() -> frozenset[str]:
-    top = _directory()
-    found = (
-        os.path.relpath(os.path.join(folder, name), top)
-        for folder, _, names in os.walk(top)
-        for name in names
-    )
-    return frozenset(name for name in found if os.path.splitext(name)[1] in (*TYPES, ".html"))
+def _files() -> Mapping[str, File]:
+    """Read once: a server that runs during an upgrade goes on with its own page."""
+    top = Path(str(resources.files("bgjob.web.page") / "static"))
+    return {path.relative_to(top).as_posix(): _read(path) for path in top.rglob("*") if path.suffix in TYPES}
+
+
+def _read(path: Path) -> File:
+    """The tag is a hash: an installer may give the files of two versions the same time."""
+    data = path.read_bytes()
+    return File(data, TYPES[path.suffix], f'"{hashlib.sha256(data).hexdigest()[:32]}"')

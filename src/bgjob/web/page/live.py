@@ -1,6 +1,8 @@
 """All jobs, live, for all pages together: one reader, which runs while a page is open."""
 
 import asyncio
+import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable
 
@@ -9,6 +11,7 @@ from bgjob.api.events import job_events
 from bgjob.api.live_reader import LiveReader
 from bgjob.api.wait import Cancellation
 from bgjob.core.errors import BgjobError
+from bgjob.store.quota import StoreSize
 from bgjob.web.page.row_list import RowList
 from bgjob.web.page.samples import Samples
 
@@ -17,6 +20,8 @@ LINGER_S = 10.0
 EVENTS_WAIT_S = 30.0
 EVENTS_TOKENS = 100_000
 TRY_AGAIN_S = 1.0
+# The store is measured a part at a time, and then now and then.
+MEASURE_S, MEASURE_ON_S, MEASURE_EVERY_S = 0.1, 0.4, 10.0
 
 
 class LiveList:
@@ -32,7 +37,8 @@ class LiveList:
 
     def start(self) -> None:
         self._reader.start()
-        threading.Thread(target=self._follow_events, name="page events", daemon=True).start()
+        for work, name in ((self._follow_events, "page events"), (self._measure_store, "page store")):
+            threading.Thread(target=work, name=name, daemon=True).start()
 
     def close(self) -> None:
         self._is_closed.set()
@@ -71,6 +77,18 @@ class LiveList:
             cursor = found.cursor
             self._reader.look_at({event.job_id for event in found.events})
         self._cancellation.close()
+
+
+    def _measure_store(self) -> None:
+        size = StoreSize(self._context.store)
+        while not self._is_closed.is_set():
+            wait_s = MEASURE_ON_S
+            with contextlib.suppress(BgjobError, OSError):  # the rows tell the problem
+                size_bytes = size.measure(MEASURE_S)
+                if size_bytes is not None:
+                    disk, wait_s = os.statvfs(self._context.store.home), MEASURE_EVERY_S
+                    self.samples.store = {"bytes": size_bytes, "free_bytes": disk.f_bavail * disk.f_frsize}
+            self._is_closed.wait(wait_s)
 
 
 class SharedLive:

@@ -6,7 +6,9 @@ A person gets an address with a key; their browser exchanges the key for a login
 cookie. Only hashes are stored. They outlive the server: an open page goes on after its server was killed.
 """
 
+import base64
 import hashlib
+import hmac
 import os
 import secrets
 import time
@@ -28,6 +30,8 @@ Kind = Literal["key", "login"]
 @dataclass(frozen=True)
 class Login:
     sha256: str
+    own: str
+    """Below which path its cookie is sent."""
     scopes: frozenset[str]
 
 
@@ -36,31 +40,33 @@ class Logins:
 
     def __init__(self, home: str) -> None:
         self._path, self._lock_path = os.path.join(home, LOGINS), os.path.join(home, LOGINS_LOCK)
-        self._read_from: tuple[int, ...] | None = None
-        self._rows: Mapping[str, Any] = {}
+        # one value, as several threads ask
+        self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}
 
     def add_key(self, scopes: Collection[str] = tuple(SCOPES)) -> str:
         """To be exchanged for a login once, within an hour."""
         return self._add("key", KEY_S, scopes)
 
     def exchange(self, key: str) -> str | None:
-        """The login that a key is exchanged for; None: it was used, is too old, or never was one."""
-        with changing(self._path, self._lock_path, ROWS) as rows:
-            row = rows.pop(_digest(key), None)
-            if row is None or not _is_valid(row, "key"):
-                return None
-            return _add(rows, "login", LOGIN_S, row["scopes"])
+        """The login that a key is exchanged for; None: it was used, is too old, or never was one.
 
-    def matching(self, login: str) -> Login | None:
-        digest = _digest(login)
-        row = self._current().get(digest)
-        if row is None or not _is_valid(row, "login"):
+        A guess takes no lock and writes nothing.
+        """
+        if not _is_valid(self._current().get(_digest(key)), "key"):
             return None
-        return Login(digest, frozenset(row["scopes"]))
+        with changing(self._path, self._lock_path, ROWS) as rows:
+            row = rows.pop(_digest(key), {})
+            return _add(rows, "login", LOGIN_S, row["scopes"]) if _is_valid(row, "key") else None
+
+    def matching(self, plain: str, own: str) -> Login | None:
+        """The login, if `own` is its own path."""
+        row = self._current().get(digest := _digest(plain), {})
+        if not _is_valid(row, "login") or not hmac.compare_digest(own_path(plain).encode(), own.encode()):
+            return None
+        return Login(digest, own, frozenset(map(str, row["scopes"])))
 
     def is_known(self, login: Login) -> bool:
-        row = self._current().get(login.sha256)
-        return row is not None and _is_valid(row, "login")
+        return _is_valid(self._current().get(login.sha256), "login")
 
     def remove(self, login: Login) -> None:
         with changing(self._path, self._lock_path, ROWS) as rows:
@@ -78,9 +84,16 @@ class Logins:
             return _add(rows, kind, valid_s, scopes)
 
     def _current(self) -> Mapping[str, Any]:
-        if (found := _identity(self._path)) != self._read_from:
-            self._rows, self._read_from = rows_in(self._path, ROWS), found
-        return self._rows
+        found, (read_from, rows) = _identity(self._path), self._read
+        if found != read_from:
+            rows = rows_in(self._path, ROWS)
+            self._read = found, rows
+        return rows
+
+
+def own_path(plain: str) -> str:
+    """A login's part of the path; who knows it does not know the login."""
+    return base64.urlsafe_b64encode(hashlib.sha256(f"path {plain}".encode()).digest()).decode()[:22]
 
 
 def page_address(mcp_address: str, key: str) -> str:
@@ -101,8 +114,10 @@ def _add(rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[st
 
 
 def _is_valid(row: Any, kind: Kind | None = None) -> bool:
+    """A row that cannot be read lets no browser in."""
     try:
-        return (kind is None or row["kind"] == kind) and bool(time.time() < row["until"])
+        is_of_kind = kind is None or row["kind"] == kind
+        return is_of_kind and isinstance(row["scopes"], list) and bool(time.time() < row["until"])
     except (KeyError, TypeError):
         return False
 

@@ -1,4 +1,4 @@
-"""CPU and memory of the jobs that run, over the last ten minutes."""
+"""CPU and memory of the jobs that run, over the last ten minutes; and the disk of the store."""
 
 import threading
 from collections import deque
@@ -22,6 +22,8 @@ class Samples:
         self._of: dict[str, deque[Sample]] = {}
         self.at = 0.0
         """When the last ones were taken; 0: never."""
+        self.store: dict[str, int] | None = None
+        """Bytes of all jobs on disk, and bytes that are free there; None: not measured yet."""
 
     def update(self, live: Live) -> None:
         if live.looked_at == self.at:
@@ -36,7 +38,8 @@ class Samples:
 
     def latest(self) -> dict[str, Any]:
         with self._mutex:
-            return {"at": self.at, "jobs": {job_id: own[-1][1:] for job_id, own in self._of.items()}}
+            jobs = {job_id: own[-1][1:] for job_id, own in self._of.items()}
+        return {"at": self.at, "jobs": jobs, **({"store": self.store} if self.store else {})}
 
     def history(self, after: float = 0.0) -> dict[str, list[Sample]]:
         """Of each job the samples that were taken later, the oldest first."""

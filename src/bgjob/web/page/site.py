@@ -1,61 +1,71 @@
 """The page as a whole: its paths."""
 
-import asyncio
+from collections.abc import Collection
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Scope
 
-from bgjob.core.errors import InvalidArgument
+from bgjob.core.errors import BgjobError
+from bgjob.web.access import Refused
+from bgjob.web.metrics import Meters
 from bgjob.web.page import endpoint, files
-from bgjob.web.page.guard import LOGIN_PATH, check_request, cookie, is_of_page
+from bgjob.web.page.actions import Actions
+from bgjob.web.page.guard import API, LOGIN_PATH, Guard, cookie
 from bgjob.web.page.live import SharedLive
-from bgjob.web.page.logins import Logins
+from bgjob.web.page.logins import Logins, own_path
 from bgjob.web.page.reads import Reads
-from bgjob.web.page.stream import Streams
+from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
 
 USED_KEY = "This address was used already, or is too old. bgjob page gives you a new one."
+KEY_BODY_BYTES = 1024
+"""Of a body that is read before its sender is known."""
 
 
 class Page:
-    def __init__(self, services: Services) -> None:
-        self._reads = Reads(services.jobs.context)
+    def __init__(self, services: Services, meters: Meters, names: Collection[str]) -> None:
+        """`names`: as those of `check_host`."""
+        context = services.jobs.context
         self.logins = Logins(services.jobs.home)
-        self._live = SharedLive(services.jobs.context)
-        self._streams = Streams(self._live, self.logins)
+        live = SharedLive(context)
+        self._streams = Streams(context, live, self.logins)
+        self._parts = (self._streams, Actions(services.jobs, live), Reads(context))
+        routes = [*files.routes(), *map(_without_head, self._routes())]
+        self.guard = Guard(routes, self.logins, meters, names)
 
     def stop(self) -> None:
         """Streams end now."""
         self._streams.stop()
 
-    def check(self, scope: Scope) -> bool:
-        """Whether a request is of the page. Refused: it may not ask."""
-        if is_of_page(scope["path"]):
-            scope["state"]["login"] = check_request(scope, self.logins)
-        return is_of_page(scope["path"]) or files.is_file(scope["path"])
-
-    def routes(self) -> list[Route]:
+    def _routes(self) -> list[Route]:
         return [
-            *files.routes(),
-            *self._reads.routes(),
             Route(LOGIN_PATH, self._log_in, methods=["POST"]),
-            Route("/api/logout", self._log_out, methods=["POST"]),
-            *self._streams.routes(),
+            Route(f"{API}logout", self._log_out, methods=["POST"]),
+            *(route for part in self._parts for route in part.routes()),
         ]
 
     async def _log_in(self, request: Request) -> Response:
-        given = await endpoint.json_body(request)
+        given = await endpoint.json_body(request, KEY_BODY_BYTES)
         try:
-            key = endpoint.Asked(given, request.state.login).text("key")
-        except InvalidArgument as problem:
+            login = await endpoint.in_thread(lambda: self.logins.exchange(str(given.get("key"))))
+        except BgjobError as problem:
             return endpoint.failure(problem)
-        login = await asyncio.to_thread(self.logins.exchange, key)
+        except OSError as problem:
+            raise Refused(503, f"Logging in failed: {problem.strerror}.") from None
         if login is None:
-            return JSONResponse({"error": USED_KEY}, 401)
-        return Response(status_code=204, headers={"Set-Cookie": cookie(request.scope, login)})
+            raise Refused(401, USED_KEY)
+        answer = endpoint.json_response({"path": f"{API}{own_path(login)}/"})
+        answer.headers["Set-Cookie"] = cookie(request.scope, login, own_path(login))
+        return answer
 
     async def _log_out(self, request: Request) -> Response:
-        await asyncio.to_thread(self.logins.remove, request.state.login)
-        return Response(status_code=204, headers={"Set-Cookie": cookie(request.scope, "", valid_s=0)})
+        login = request.state.login
+        await endpoint.in_thread(lambda: self.logins.remove(login))
+        return Response(status_code=204, headers={"Set-Cookie": cookie(request.scope, "", login.own, 0)})
+
+
+def _without_head(route: Route) -> Route:
+    """Starlette would perform a HEAD as a GET, also one that goes on for ever."""
+    (route.methods or set()).discard("HEAD")
+    return route

@@ -9,6 +9,12 @@ export class Failed extends Error {
   }
 }
 
+// Each login has a path of its own, and its cookie is sent below that alone: cookies know no ports, and other servers
+// of this machine would get it too. Pages of other ports cannot read this storage.
+const OWN_PATH = "bgjob-path";
+const placed = (path) =>
+  path === "/api/login" ? path : path.replace(/^\/api\//, localStorage.getItem(OWN_PATH) ?? "/api/");
+
 async function answered(path, options) {
   let answer;
   try {
@@ -26,7 +32,7 @@ async function answered(path, options) {
 }
 
 export const address = (path, query = {}) =>
-  `${path}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null))}`;
+  `${placed(path)}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null))}`;
 
 export async function get(path, query = {}, options = {}) {
   return (await answered(address(path, query), options)).json();
@@ -35,16 +41,21 @@ export async function get(path, query = {}, options = {}) {
 // The header is one that a form of another page cannot send.
 export async function post(path, body = {}) {
   const headers = { "content-type": "application/json", "x-bgjob": "1" };
-  const answer = await answered(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const answer = await answered(placed(path), { method: "POST", headers, body: JSON.stringify(body) });
   return answer.status === 204 ? null : answer.json();
 }
 
-// The key of the address is exchanged for a login, and leaves the address bar and the history.
+// The key of the address is exchanged for a login, and leaves the address bar and the history. An address that was
+// used opens the page where it was used.
 export async function login() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return;
   history.replaceState(null, "", location.pathname + location.search);
-  await post("/api/login", { key });
+  try {
+    localStorage.setItem(OWN_PATH, (await post("/api/login", { key })).path);
+  } catch (problem) {
+    if (problem.status !== 401 || !localStorage.getItem(OWN_PATH)) throw problem;
+  }
 }
 
 export const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
