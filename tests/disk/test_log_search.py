@@ -6,7 +6,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from bgjob.core.patterns import compile_pattern
 from bgjob.home.log_format import STDERR, STDOUT, segment_name
 from bgjob.output import log_lines, log_search
+from bgjob.output.line_pages import around_place
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_search import Match, search
 from bgjob.output.text import plain_line
@@ -151,6 +153,57 @@ def test_any_search_finds_what_a_plain_reading_finds(
     assert result.count == (len(everything) if counting else None)
     assert result.more == (len(everything) > limit)
     assert result.complete
+
+
+@RELAXED
+@given(
+    story=STORIES,
+    pattern=st.sampled_from(PATTERNS),
+    shares=st.lists(st.floats(0, 1), max_size=9),
+    share=st.floats(0, 1),
+    limit=st.integers(1, 5),
+    newest_first=st.booleans(),
+)
+def test_matches_are_counted_between_borders_and_chosen_from_a_place_on(
+    scratch: Path,
+    story: Story,
+    pattern: str,
+    shares: list[float],
+    share: float,
+    limit: int,
+    newest_first: bool,
+) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        PipedLog(new_directory(scratch), story.limit_bytes, contents=contents(story)) as log,
+    ):
+        patch.setattr(log_lines, "CELL_MIN_BYTES", story.cell_bytes)
+        patch.setattr(log_lines, "CELL_MAX_BYTES", story.cell_bytes * 4)
+        told(log, story)
+        borders, place = sorted({int(each * log.writer.end) for each in shares}), int(share * log.writer.end)
+        searched = partial(
+            search,
+            log.reader(),
+            compile_pattern(pattern),
+            limit=limit,
+            newest_first=newest_first,
+            place=place,
+        )
+        counted, window = searched(borders=borders), around_place(log.reader(), place)
+        near = (
+            searched(count=False, until=window[1]) if newest_first else searched(count=False, since=window[0])
+        )
+        everything = expected(log, pattern, [STDOUT, STDERR], (0, log.writer.end), 0)
+    edges = [0, *borders, log.writer.end]
+    assert counted.between == [
+        sum(left <= match.offset < right for match in everything) for left, right in pairwise(edges)
+    ]
+    assert counted.count == len(everything)
+    before = [match for match in everything if match.offset < place][::-1]
+    wanted = before if newest_first else [match for match in everything if match.offset >= place]
+    for result in (counted, near):
+        assert without_returns(result.matches) == without_returns(wanted[:limit])
+    assert near.more == (len(wanted) > limit)
 
 
 @RELAXED

@@ -218,7 +218,7 @@ class TestSeveralPeople:
         ann.enter(job.id, ">>>")
         ben.enter(job.id, ">>>")
         ann.run("x = 41")
-        ben.wait_for("x = 41")
+        ben.wait_for("x = 41\n>>>")  # what she typed is shown before she presses Enter
         ben.run("print(x + 1)")
         for each in (ann, ben):
             each.wait_for("\n42\n")

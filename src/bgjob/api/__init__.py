@@ -36,6 +36,7 @@ the files that have them; the names that this file exports are imported when the
     preview_reader  a thread that reads that again when it changes
     read            what a job printed, and how it stands
     search          lines that match, in one job or all
+    lines           lines of a log around a place, and those that match
     wait            wait until conditions come true
     kept_waits      waits that go on when their call has been answered
     missed          what came true while nobody waited

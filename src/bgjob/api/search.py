@@ -50,7 +50,7 @@ def search_output(
         newest_first=not oldest_first,
         streams=STREAMS[stream],
         context_lines=context_lines,
-        out_of_time=_after_s(patience_s),
+        out_of_time=out_of_time_after(patience_s),
         after_us=_microseconds("after", after),
         before_us=_microseconds("before", before),
     )
@@ -86,7 +86,8 @@ def _some_ids(context: Context, job_ids: Sequence[str]) -> list[str]:
     return ids_of(context, job_ids)
 
 
-def _after_s(seconds: float) -> Callable[[], bool]:
+def out_of_time_after(seconds: float) -> Callable[[], bool]:
+    """From now on."""
     deadline = time.monotonic() + seconds
     return lambda: time.monotonic() > deadline
 

@@ -87,6 +87,14 @@ def lines_after(log: LogReader, place: int, count: int) -> LinePage:
     return LinePage(lines, _dropped(log, place, lines[-1].offset + 1 if more else log.end), more)
 
 
+def around_place(log: LogReader, place: int) -> tuple[int, int]:
+    """From where to where lines reach that begin before a place and end behind it; else the place alone."""
+    begins = filter(None, (next(_begins(log, stream, place), None) for stream in STREAMS))
+    lines = [next(_lines(log, begin)) for begin in begins]
+    crossing = [line for line in lines if line.end > place]
+    return min([place, *(line.offset for line in crossing)]), max([place, *(line.end for line in crossing)])
+
+
 class _Begin(NamedTuple):
     """The first byte of a line."""
 

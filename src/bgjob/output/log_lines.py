@@ -38,6 +38,15 @@ class Text:
         start, offset, time_us = self._places[bisect_right(self._places, position, key=lambda it: it[0]) - 1]
         return offset + position - start, time_us
 
+    def position(self, offset: int) -> int:
+        """Of the first byte at an offset of the log or behind it."""
+        number = bisect_right(self._places, offset, key=lambda it: it[1]) - 1
+        if number < 0:
+            return 0
+        start, begin, _ = self._places[number]
+        end = self._places[number + 1][0] if number + 1 < len(self._places) else len(self.data)
+        return min(start + offset - begin, end)
+
     def end_of(self, position: int) -> int:
         """The offset behind the byte before a position."""
         return self.end if position == len(self.data) else self.place(position - 1)[0] + 1

@@ -1,5 +1,6 @@
 """Finds lines in a job's log: 1 GB in a second or two, in flat memory."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -45,6 +46,8 @@ class Result(Frozen):
     """More lines match than are in `matches`."""
     complete: bool
     """False: there was no time to search everything."""
+    between: Sequence[int] = ()
+    """How many lines that match begin before the first border, between each two, and behind the last."""
 
 
 def search(
@@ -60,20 +63,25 @@ def search(
     after_us: int | None = None,
     before_us: int | None = None,
     context_lines: int = 0,
+    place: int | None = None,
+    borders: Sequence[int] = (),
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Result:
     """The first or last `limit` lines that match, ordered by where they begin.
 
     Offsets and times are a window: a line that crosses its edge is cut. Without `count` the search ends when
-    the limit is reached. Context lines are of the same stream and in the same window.
+    the limit is reached. Context lines are of the same stream and in the same window. `place`: the first lines
+    that begin there or behind it, or the last that begin before it; the others are counted. `borders`: offsets,
+    ascending, between which matches are counted.
     """
     window = window_of(log, since, log.end if until is None else until, after_us, before_us)
-    found = _Search(pattern, limit, newest_first, count)
+    found = _Search(pattern, limit, newest_first, count, place, borders)
     complete = found.through(cells(log, *window, newest_first), streams, out_of_time)
     matches = found.best[:limit]
     if context_lines:
         matches = [_with_context(log, match, context_lines, window) for match in matches]
-    return Result(matches, found.count if count else None, found.count > len(matches), complete)
+    more = found.count > len(matches)
+    return Result(matches, found.count if count else None, more, complete, found.between)
 
 
 # -- searching ------------------------------------------------------------------------------------------
@@ -82,9 +90,20 @@ def search(
 class _Search:
     """Counts the lines that match, and keeps the best: the first or the last."""
 
-    def __init__(self, pattern: Pattern, limit: int, newest_first: bool, count_all: bool) -> None:
+    def __init__(
+        self,
+        pattern: Pattern,
+        limit: int,
+        newest_first: bool,
+        count_all: bool,
+        place: int | None,
+        borders: Sequence[int],
+    ) -> None:
         self.best: list[Match] = []
         self.count = 0
+        self.between = [0] * (len(borders) + 1)
+        self._place, self._borders = place, borders
+        self._cuts = borders if place is None else sorted({*borders, place})
         self._pattern, self._newest_first, self._count_all = pattern, newest_first, count_all
         self._has_counted: dict[int, bool] = {}  # of a stream: whether its last lines had a match
         # One more than the limit tells that there are more.
@@ -123,11 +142,22 @@ class _Search:
             if lines.is_rest and self._has_counted[stream]:
                 continue
             before = self.count
-            if self._may_have_the_best(lines):
-                self._keep([shown(lines.text, one, stream) for one in self._best_of(lines)])
-            else:
-                self.count += count_matching_lines(self._pattern, lines)
+            for some in _cut_at(self._cuts, lines):
+                self._look_into_some(some, stream)
             self._has_counted[stream] = self.count > before
+
+    def _look_into_some(self, lines: Lines, stream: int) -> None:
+        """Lines that begin between the same two borders."""
+        before, begin = self.count, lines.text.place(lines.start)[0]
+        is_wanted = self._is_wanted(begin)
+        if is_wanted and self._may_have_the_best(lines):
+            self._keep([shown(lines.text, one, stream) for one in self._best_of(lines)])
+        elif is_wanted or self._count_all:
+            self.count += count_matching_lines(self._pattern, lines)
+        self.between[bisect_right(self._borders, begin)] += self.count - before
+
+    def _is_wanted(self, offset: int) -> bool:
+        return self._place is None or (offset < self._place if self._newest_first else offset >= self._place)
 
     def _best_of(self, lines: Lines) -> Iterable[Found]:
         found = self._counted(matching_lines(self._pattern, lines))
@@ -154,6 +184,20 @@ class _Search:
         if matches:
             best = sorted(self.best + matches, key=lambda match: self._rank(match.offset))
             self.best = best[: self._most]
+
+
+def _cut_at(borders: Sequence[int], lines: Lines) -> Iterator[Lines]:
+    """The same lines, in as many parts as there are borders between where they begin."""
+    text, start, end = lines.text, lines.start, lines.end
+    first, last = text.place(start)[0], text.place(end - 1)[0]
+    for border in borders[bisect_right(borders, first) : bisect_right(borders, last)]:
+        # A line begins behind a newline, which may be the byte before the border.
+        begin = text.data.find(b"\n", text.position(border) - 1, end) + 1 or end
+        if start < begin:
+            yield Lines(text, start, begin, is_rest=lines.is_rest)
+        start = max(start, begin)
+    if start < end:
+        yield Lines(text, start, end, is_rest=lines.is_rest)
 
 
 # -- what is shown --------------------------------------------------------------------------------------

@@ -1,27 +1,27 @@
 // The page: which view is shown, and what all views share.
 
+import { help } from "./dialog.js";
 import { element } from "./element.js";
 import { Jobs } from "./jobs.js";
+import { startForm } from "./start.js";
 import { allowStyles } from "./styles_without_inline.js";
 import { get, login, Stream } from "./wire.js";
 import { title } from "./words.js";
 
 const VIEWS = {
   list: { name: "Jobs", open: () => import("./list.js") },
-  timeline: { name: "Timeline", open: () => import("./timeline.js") },
-  resources: { name: "Resources", open: () => import("./resources.js") },
+  timeline: { name: "Timeline", key: "t", open: () => import("./timeline.js") },
+  resources: { name: "Resources", key: "r", open: () => import("./resources.js") },
   job: { open: () => import("./job.js") },
 };
-const STATES = {
-  open: "",
-  lost: "The server does not answer: trying again …",
-  closed: "",
-  out: "Logged out.",
-};
+const AWAY = "The server does not answer. Jobs go on; the page tries again …";
+// A server that is back sooner was not missed.
+const AWAY_AFTER_MS = 700;
 const SAID_MS = 8000;
 
 const main = document.querySelector("#main"), said = document.querySelector("#said");
-let view = null, turn = 0;
+const connection = document.querySelector("#connection");
+let view = null, viewName = null, turn = 0, away = 0;
 
 const app = {
   jobs: new Jobs(),
@@ -53,22 +53,34 @@ app.stream = new Stream({
   },
   state: (state) => {
     document.body.dataset.connection = state;
-    document.querySelector("#connection").textContent = STATES[state];
     if (state === "out") loggedOut();
+    if (state !== "lost") {
+      clearTimeout(away);
+      away = 0;
+      connection.textContent = "";
+    } else away ||= setTimeout(() => (connection.textContent = AWAY), AWAY_AFTER_MS);
   },
 });
 
 function loggedOut() {
-  app.stream.close();
+  app.stream.end();
   view?.close();
-  view = null;
+  view = viewName = null;
+  turn += 1;
+  app.store = null;
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  document.querySelector("#views").replaceChildren();
+  document.querySelector("#always").replaceChildren();
   main.replaceChildren(
     element("section", { class: "note" },
       element("h2", {}, "This browser is not logged in"),
       element("p", {}, "Run ", element("code", {}, "bgjob page"), " in a terminal of the machine that runs the server: ",
         "it opens this page, logged in. ", element("code", {}, "bgjob page --print"), " prints the address instead.")));
+  document.title = "bgjob";
   document.body.dataset.view = "out";
 }
+
+// -- head --------------------------------------------------------------------------------------------
 
 function navigation(name) {
   const links = Object.entries(VIEWS).filter(([, each]) => each.name).map(([key, each]) =>
@@ -76,51 +88,98 @@ function navigation(name) {
   document.querySelector("#views").replaceChildren(...links);
 }
 
+function alwaysThere() {
+  const start = element("button", { type: "button", class: "main", "aria-keyshortcuts": "n", onclick: () => startForm(app) }, "New job");
+  const keys = element("button", { type: "button", "aria-label": "Keys", title: "Keys", onclick: help }, "?");
+  document.querySelector("#always").replaceChildren(...(app.may("run") ? [start] : []), keys);
+}
+
+// What waits is counted in the title: it is read although the tab is not. A hidden tab has no frames, but a clock.
+let entitling = 0;
+const entitle = () => (entitling ||= setTimeout(() => {
+  entitling = 0;
+  if (!app.store) return;
+  const asking = app.jobs.asking(), row = app.jobs.rows.get(app.query.job);
+  const name = app.query.job ? `${row ? title(row) : "job"} · bgjob` : "bgjob";
+  document.title = asking ? `(${asking}) ${name}` : name;
+}));
+
+app.jobs.onchange((_, what) => what === "rows" && entitle());
+
+// -- views -------------------------------------------------------------------------------------------
+
 async function show() {
   const mine = ++turn;
   const query = Object.fromEntries(new URLSearchParams(location.search));
-  const name = query.job ? "job" : VIEWS[query.view] ? query.view : "list"; // of a job, query.view is a part of it
-  view?.close();
-  view = null;
+  const name = query.job ? "job" : VIEWS[query.view] && query.view !== "job" ? query.view : "list";
   app.query = query;
   navigation(name);
+  entitle();
+  if (view && viewName === name && view.change?.(query)) return; // another part of the same job
+  view?.close();
+  view = viewName = null;
   delete document.body.dataset.view;
   const module = await VIEWS[name].open();
   if (mine !== turn) return;
   const place = element("div", { class: `view ${name}` });
   main.replaceChildren(place);
   view = module.open(place, app, query);
-  document.title = query.job ? `${title(app.jobs.rows.get(query.job) ?? { command: "job" })} · bgjob` : "bgjob";
+  viewName = name;
   document.body.dataset.view = name;
 }
 
 // Links within the page are followed without loading it anew.
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || link.target || link.download) return;
+  const isPlain = !event.defaultPrevented && !event.button && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  if (!link || !isPlain || link.target || link.hasAttribute("download")) return;
   const href = link.getAttribute("href");
   if (href !== "/" && !href.startsWith("/?")) return;
   event.preventDefault();
-  history.pushState(null, "", href);
+  if (href !== location.pathname + location.search) history.pushState(null, "", href);
   show();
 });
 
-const isTyping = (node) => node.closest?.("input, textarea, select, [contenteditable], .xterm");
+// -- keys --------------------------------------------------------------------------------------------
+
+const isTyping = (node) => node.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], .xterm");
+const isElsewhere = () => document.querySelector("dialog[open], :popover-open");
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector("dialog[open]")) return;
-  if (view?.key?.(event)) event.preventDefault();
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || isElsewhere()) return;
+  if (app.store && (view?.key?.(event) || key(event))) event.preventDefault();
 });
 
+function key(event) {
+  const to = Object.keys(VIEWS).find((name) => VIEWS[name].key === event.key);
+  if (to) app.go({ view: to });
+  else if (event.key === "?") help();
+  else if (event.key === "n" && app.may("run")) startForm(app);
+  else if (event.key === "Escape" && viewName !== "list") app.go({});
+  else return false;
+  return true;
+}
+
+// -- begin -------------------------------------------------------------------------------------------
+
 addEventListener("popstate", show);
+
+function cannotBegin(problem) {
+  main.replaceChildren(element("section", { class: "note" },
+    element("h2", {}, "The page cannot begin"),
+    element("p", {}, problem.message),
+    element("p", {}, element("button", { type: "button", class: "main", onclick: () => location.reload() }, "Try again"))));
+  document.body.dataset.view = "problem";
+}
 
 try {
   allowStyles();
   await login();
   app.store = await get("/api/store");
-  app.stream.open();
+  alwaysThere();
+  app.stream.begin();
   await show();
 } catch (problem) {
   if (problem.status === 401) loggedOut();
-  else main.replaceChildren(element("p", { class: "note" }, problem.message));
+  else cannotBegin(problem);
 }

@@ -100,24 +100,27 @@ function joined(parts) {
 }
 
 // One EventSource: for the list of jobs and for the job that is looked at. It is opened anew when the job changes, and
-// after an error, from the positions that were reached. A browser gives a host six connections for all its tabs, so a
-// hidden tab gives its own back, unless it shows a job.
+// after an error, from the positions that were reached.
+//
+// A browser gives a host six connections for all its tabs, so hidden tabs give theirs back. One of them keeps it, to
+// count what waits in its title, and so does one that shows a terminal: its user may hold the job.
 export class Stream {
   constructor({ list, state }) {
     this.onList = list; // {list, samples, history}: functions of what the server sends
     this.onState = state; // called with "open", "lost", "out" (not logged in) or "closed"
-    this.position = null;
+    this.position = this.sampled = null; // up to where the page knows the list, and the samples
     this.job = null; // {query, handlers}
     this.source = null;
     this.wait = AGAIN_MS;
     this.timer = 0;
+    this.isOver = true; // until it is opened, and when the login has ended
     document.addEventListener("visibilitychange", () => this.seen());
     addEventListener("pagehide", () => this.close());
     addEventListener("pageshow", () => this.seen());
   }
 
-  // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. A handler may return the new `at`.
-  // Answers a function that ends it.
+  // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. The `at` of an event is where the
+  // stream goes on when it is opened anew. Answers a function that ends it.
   watch(query, handlers) {
     const job = { query: { ...query }, handlers };
     this.job = job;
@@ -129,11 +132,39 @@ export class Stream {
     };
   }
 
+  begin() {
+    this.isOver = false;
+    this.open();
+  }
+
+  end() {
+    this.isOver = true;
+    this.close();
+  }
+
   seen() {
-    if (document.hidden && !this.job) {
-      this.close();
-      this.onState("closed");
-    } else if (!this.source) this.reopen();
+    if (!document.hidden) {
+      this.release?.();
+      if (!this.source) this.reopen();
+    } else if (this.job?.query.view !== "terminal") this.rest();
+  }
+
+  async rest() {
+    if (await this.isTheOneHidden()) return;
+    if (!document.hidden) return;
+    this.close();
+    this.onState("closed");
+  }
+
+  // A lock that one tab of the browser has, until it is seen again.
+  isTheOneHidden() {
+    return new Promise((answer) => {
+      if (!navigator.locks) return answer(false);
+      navigator.locks.request("bgjob hidden", { ifAvailable: true }, (lock) => {
+        answer(Boolean(lock));
+        return lock && new Promise((release) => (this.release = release));
+      });
+    });
   }
 
   // Views that follow each other in one turn of the event loop make one stream.
@@ -149,8 +180,9 @@ export class Stream {
   }
 
   open() {
+    if (this.isOver) return;
     const job = this.job;
-    const source = new EventSource(address("/api/stream", { list: this.position, ...job?.query }));
+    const source = new EventSource(address("/api/stream", { list: this.position, sampled: this.sampled, ...job?.query }));
     this.source = source;
     const on = (kind, act) => source.addEventListener(kind, (event) => {
       if (source === this.source) act(JSON.parse(event.data));
@@ -164,7 +196,10 @@ export class Stream {
       this.position = data.position;
       this.onList.list(data);
     });
-    on("samples", this.onList.samples);
+    on("samples", (data) => {
+      this.sampled = data.at;
+      this.onList.samples(data);
+    });
     on("history", this.onList.history);
     for (const [kind, act] of Object.entries(job?.handlers ?? {})) {
       on(kind, (data) => {
@@ -174,7 +209,7 @@ export class Stream {
     }
   }
 
-  async lost(source) {
+  lost(source) {
     if (source !== this.source) return;
     this.close();
     this.onState("lost");
@@ -184,11 +219,12 @@ export class Stream {
 
   // An EventSource does not tell why it failed; a request does.
   async again() {
+    const timer = this.timer;
     try {
       await get("/api/store");
     } catch (problem) {
       if (problem.status === 401) return this.onState("out");
     }
-    this.reopen();
+    if (timer === this.timer && !this.source) this.open();
   }
 }
