@@ -8,7 +8,7 @@ export const WAYS = {
   failed: { word: "failed", colour: "--bad", fill: 0.45, pattern: "striped", isBad: true },
   killed: { word: "killed", colour: "--bad", fill: 0.12, pattern: "crossed", isBad: true },
   lost: { word: "lost", colour: "--lost", fill: 0.12, pattern: "dashed", isBad: true },
-  asking: { word: "waiting for an answer", colour: "--ask", fill: 0.35, pattern: "dotted" },
+  asking: { word: "waiting for you", colour: "--ask", fill: 0.35, pattern: "dotted" },
   running: { word: "running", colour: "--run", fill: 0.3, pattern: "open" },
   queued: { word: "queued", colour: "--wait" },
 };

@@ -3,10 +3,11 @@
 import { Card, onScheme } from "./chart.js";
 import { element, framed } from "./element.js";
 import { gestures } from "./gestures.js";
-import { filterOf } from "./jobs.js";
+import { filterOf, filterProblem } from "./jobs.js";
+import { keep, kept } from "./kept.js";
 import { endedAt, happenings, MARKS, newestFirst, packed, summary, told, touches, WAYS, wayOf } from "./lanes.js";
 import { between, moved, PRESETS, Span, zoomed } from "./span.js";
-import { drawSymbols, symbol } from "./symbols.js";
+import { symbol } from "./symbols.js";
 import { Drawing, HEAD } from "./timeline_drawing.js";
 import { Events } from "./timeline_events.js";
 import { jobCard, spanWords, WordsTable } from "./timeline_words.js";
@@ -25,7 +26,7 @@ class Timeline {
   constructor(place, app, query) {
     Object.assign(this, { place, app });
     this.text = query.filter ?? "";
-    this.isPacked = query.lanes === "packed";
+    this.isPacked = (query.lanes ?? kept("timeline lanes", "each")) === "packed";
     this.span = Span.inAddress(query); // null: one that fits, once the jobs are known
     this.isChosen = this.span !== null;
     this.before = []; // spans to go back to
@@ -36,7 +37,7 @@ class Timeline {
     this.events = new Events(() => this.refresh(), (problem) => app.fail(problem));
     this.build();
     this.redraw = framed(() => this.draw());
-    this.ends = [app.jobs.onchange((ids) => this.onRows(ids)), onScheme(() => this.redraw())];
+    this.ends = [app.jobs.onchange((_, what) => this.onRows(what)), onScheme(() => this.redraw())];
     const seen = () => this.redraw();
     document.addEventListener("visibilitychange", seen);
     this.sizes = new ResizeObserver(() => this.onSize());
@@ -57,7 +58,8 @@ class Timeline {
 
   build() {
     this.filter = element("input", {
-      type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter the jobs", value: this.text, oninput: () => this.onFilter(),
+      type: "search", id: "filter", placeholder: "Filter", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/",
+      value: this.text, oninput: () => this.onFilter(), onkeydown: (event) => this.onFilterKey(event),
     });
     this.presets = PRESETS.map((preset) => element("button", {
       type: "button", title: preset.words, onclick: () => this.choose(new Span({ last: preset.last })),
@@ -82,9 +84,10 @@ class Timeline {
     this.said = element("p", { class: "unseen", "aria-live": "polite" });
     this.words = new WordsTable((entry) => this.addressOf(entry));
     this.place.append(
-      element("div", { class: "bar" }, this.filter,
-        element("div", { class: "choice", role: "group", "aria-label": "Span" }, this.presets),
-        element("div", { class: "choice", role: "group", "aria-label": "Zoom" },
+      element("h2", { class: "unseen" }, "Timeline"),
+      element("div", { class: "bar" }, element("label", { for: "filter", class: "unseen" }, "Filter"), this.filter,
+        element("div", { class: "ways", role: "group", "aria-label": "Span" }, this.presets),
+        element("div", { class: "ways", role: "group", "aria-label": "Zoom" },
           element("button", { type: "button", "aria-label": "Wider", title: "Wider (-)", onclick: () => this.zoom(1 / CLOSER) }, "−"),
           element("button", { type: "button", "aria-label": "Closer", title: "Closer (+)", onclick: () => this.zoom(CLOSER) }, "+")),
         this.live, this.pack),
@@ -112,10 +115,8 @@ class Timeline {
 
   // -- what it shows ---------------------------------------------------------------------------------
 
-  onRows(ids) {
-    const rows = this.app.jobs.rows;
-    // samples of jobs that run come every second, and change no row
-    if (ids && this.matching && [...ids].every((id) => rows.get(id) === this.known.get(id))) return;
+  onRows(what) {
+    if (what !== "rows") return;
     this.matching = null;
     this.changedAt = performance.now();
     this.refresh();
@@ -127,8 +128,17 @@ class Timeline {
     this.refresh();
   }
 
+  onFilterKey(event) {
+    if (event.key !== "Escape" && event.key !== "Enter") return;
+    if (event.key === "Escape") this.filter.value = "";
+    event.preventDefault();
+    this.onFilter();
+    this.scroll.focus();
+  }
+
   onPack() {
     this.isPacked = !this.isPacked;
+    keep("timeline lanes", this.isPacked ? "packed" : "each");
     this.pack.setAttribute("aria-pressed", this.isPacked);
     this.onSize();
   }
@@ -148,9 +158,7 @@ class Timeline {
   }
 
   find() {
-    const rows = this.app.jobs.rows;
-    this.known = new Map(rows);
-    this.matching = newestFirst([...rows.values()].filter(filterOf(this.text)));
+    this.matching = newestFirst([...this.app.jobs.rows.values()].filter(filterOf(this.text)));
     this.shared = packed(this.matching);
     this.oldest = this.matching.at(-1)?.created ?? Date.now() / 1000;
     if (!this.isChosen) this.span = fitting(this.matching);
@@ -205,7 +213,6 @@ class Timeline {
     this.live.setAttribute("aria-pressed", this.span.isLive);
     this.keepAddress();
     this.isSettled = true;
-    drawSymbols(this.place);
   }
 
   marksIn(from, to) {
@@ -222,13 +229,13 @@ class Timeline {
     const { rows, isComplete, problem } = this.app.jobs;
     this.empty.hidden = this.lanes.length > 0;
     const text = problem ?? (!rows.size ? (isComplete ? "No job yet. A job that is started appears here." : "Reading the jobs …")
-      : !this.matching?.length ? `No job fits “${this.text}”.` : "No job in this span. All shows every job that is kept.");
+      : !this.matching?.length ? (filterProblem(this.text) ?? `No job fits “${this.text}”.`) : "No job in this span. All shows every job that is kept.");
     write(this.empty, text);
   }
 
   keepAddress() {
     const span = this.isChosen ? this.span.address() : {};
-    const lanes = this.isPacked ? "packed" : "", address = JSON.stringify([span, this.text, lanes]);
+    const lanes = this.isPacked ? "packed" : "each", address = JSON.stringify([span, this.text, lanes]);
     if (address === this.address) return;
     if (this.address !== undefined) this.app.go({ view: "timeline", ...span, lanes, filter: this.text }, { replace: true });
     this.address = address;

@@ -2,8 +2,9 @@
 
 import { isPatterned, paintBar } from "./bars.js";
 import { colour, crisp, dayText, fitted, font, timeTicks } from "./chart.js";
+import { iconOf } from "./icons.js";
 import { beganAt, endedAt, WAYS, wayOf } from "./lanes.js";
-import { drawMark, drawWay } from "./symbols.js";
+import { drawIcon, drawMark } from "./symbols.js";
 import { count, title } from "./words.js";
 
 export const HEAD = 58;
@@ -190,7 +191,7 @@ export class Drawing {
 
   drawName(context, { row, way, y, middle }) {
     const at = this.hasNamesAbove ? y + 11 : middle, begin = this.hasNamesAbove ? PAD + 18 : 28;
-    drawWay(context, way, begin - 12, at);
+    drawIcon(context, iconOf(row), WAYS[way].colour, begin - 12, at);
     beginText(context);
     context.fillText(this.short(context, title(row), (this.gutter ? this.gutter - 6 : this.right) - begin), begin, at + 0.5);
   }

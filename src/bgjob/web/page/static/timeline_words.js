@@ -31,22 +31,16 @@ export function jobCard(row, mark) {
     ["in", row.cwd], ["by", row.by],
   ];
   return [
-    mark && element("p", { class: "mark" }, symbolDrawn(mark.kind), `${clock(mark.at)} ${mark.words}`),
+    mark && element("p", { class: "mark" }, symbol(mark.kind), `${clock(mark.at)} ${mark.words}`),
     head,
     ...facts.filter(([, text]) => text).map(([name, text, kind]) => element("p", { class: name === "command" || name === "in" ? "mono" : kind ?? "" },
-      kind ? symbolDrawn(kind) : element("span", { class: "quiet" }, `${name} `), text)),
+      kind ? symbol(kind) : element("span", { class: "quiet" }, `${name} `), text)),
   ].filter(Boolean);
 }
 
 function ran(row, now) {
   if (wayOf(row) === "lost") return `from ${clock(row.started)}; until when is not known`;
   return `${clock(row.started)} – ${row.ended ? clock(row.ended) : "now"}, ${duration(tookOf(row, now))}`;
-}
-
-function symbolDrawn(kind) {
-  const canvas = symbol(kind);
-  requestAnimationFrame(canvas.draw);
-  return canvas;
 }
 
 // What happened, the newest first. Rows that stay are left alone, so that the focus stays on them.
