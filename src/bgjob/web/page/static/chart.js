@@ -95,15 +95,17 @@ function ticksOfMonths(from, to, step) {
 
 export const dayText = (date) => `${WEEKDAYS[date.getDay()]} ${date.getDate()} ${MONTHS[date.getMonth()]}`;
 
-// Round values from 0 on, the last at or above `most`: about `count` steps.
-export function valueTicks(most, count) {
-  const step = roundUp(most / count || 1), ticks = [0];
+// Round values from 0 on, the last at or above `most`: about `count` steps. `base`: 1024 for bytes.
+export function valueTicks(most, count, base = 1000, isWhole = false) {
+  const step = roundUp(most / count, base, isWhole), ticks = [0];
   while (ticks.at(-1) < most * (1 - 1e-9)) ticks.push(ticks.length * step);
-  return ticks.length > 1 ? ticks : [0, step];
+  return ticks;
 }
 
-function roundUp(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
+function roundUp(value, base, isWhole) {
+  const unit = isWhole ? 1 : base ** Math.floor(Math.log(value) / Math.log(base));
+  let power = unit;
+  while (power * 10 < value) power *= 10;
   return [1, 2, 5, 10].find((each) => each * power >= value * (1 - 1e-9)) * power;
 }
 

@@ -43,6 +43,14 @@ const KEYS = [
     ["m", "all that can be done with it"],
     ["/", "filter"],
   ]],
+  ["In the timeline", [
+    ["↓ ↑", "next, previous job"],
+    ["→ ←", "what happened to the job"],
+    ["enter", "open the job"],
+    ["+ -", "closer, wider"],
+    ["shift → ←", "later, earlier"],
+    ["escape", "back from a span that was dragged over"],
+  ]],
   ["Everywhere", [
     ["n", "start a new job"],
     ["t", "timeline"],

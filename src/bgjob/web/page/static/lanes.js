@@ -85,12 +85,11 @@ export function happenings(rows, marks, from, to) {
 
 function endOf(row) {
   if (wayOf(row) === "lost") return "started, and was lost: when it ended is not known";
-  const how = wayOf(row) === "completed" ? "completed" : `${wayOf(row)}${row.outcome ? `: ${row.outcome}` : ""}`;
-  return row.started ? `${how} after ${duration(row.ended - row.started)}` : how;
+  return row.started ? `${row.outcome} after ${duration(row.ended - row.started)}` : row.outcome;
 }
 
 // What a job is, in words: for those who hear it.
 export function told(row, now) {
   const began = row.started && wayOf(row) !== "lost" ? `, ${row.ended ? "took" : "for"} ${duration(tookOf(row, now))}` : "";
-  return `${title(row)}: ${WAYS[wayOf(row)].word}${row.outcome && row.status !== "completed" ? `, ${row.outcome}` : ""}${began}`;
+  return `${title(row)}: ${row.outcome ?? WAYS[wayOf(row)].word}${began}`;
 }

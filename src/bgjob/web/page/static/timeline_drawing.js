@@ -146,6 +146,7 @@ export class Drawing {
     }
     this.drawNow(context, 0, end, false);
     for (const each of this.drawn) this.drawMarks(context, each);
+    this.body.drawn = this.drawn; // a canvas does not tell
     this.drawSelected(context, height);
     context.strokeStyle = colour("--line");
     context.lineWidth = 1;

@@ -23,7 +23,7 @@ export function jobCard(row, mark) {
   const now = Date.now() / 1000, way = wayOf(row), queued = (row.started ?? endedAt(row, now)) - row.created;
   const head = element("p", { class: "title" }, title(row));
   const facts = [
-    [null, `${WAYS[way].word}${row.outcome && way !== "completed" ? `: ${row.outcome}` : ""}`, way],
+    [null, row.outcome ?? WAYS[way].word, way],
     ["ran", row.started ? ran(row, now) : null],
     ["queued", queued > 1 ? `${duration(queued)}, since ${clock(row.created)}` : null],
     ["asks", row.group === "asking" ? row.prompt : null],
