@@ -23,6 +23,7 @@ What every command uses:
     repaint        a text that is painted again and again
     progress       what is waited for, in one line
     pager          shows the end of a text first
+    browser        shows an address
 
 The commands, and the parts of some:
 
@@ -56,7 +57,8 @@ The commands, and the parts of some:
     man            this command line as a man page
     man_page       ... in roff
     mcp            the MCP server, for a client to start
-    serve          MCP over HTTP
+    serve          MCP over HTTP, and the page
+    page           the page in the browser, logged in
     token          who may use it
     hook           tell a client's model that jobs have ended
     hook_command   ... by hand

@@ -7,17 +7,10 @@ from bgjob.api.address import address_of
 from bgjob.api.context import open_context
 from bgjob.cli import streams
 from bgjob.cli.arguments import count
+from bgjob.cli.browser import BROWSER_NOTE, open_in_browser
 from bgjob.cli.chosen import add_job, job_meant
-from bgjob.core.errors import BgjobError
 
-EPILOG = """\
-The browser is the one of your desktop, or that which the variable BROWSER names.
-"""
-
-
-class NoBrowser(BgjobError):
-    def __init__(self, address: str) -> None:
-        super().__init__(f"No browser could be started for {address}.", "The variable BROWSER can name one.")
+EPILOG = BROWSER_NOTE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +26,5 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     address = address_of(context, job_meant(context, options.id).id, options.port)
     streams.say(address)
     if not options.print:
-        _open(address)
+        open_in_browser(address)
     return 0
-
-
-def _open(address: str) -> None:
-    import webbrowser  # 10 ms, which --print does not need
-
-    if not webbrowser.open(address):
-        raise NoBrowser(address)

@@ -1,4 +1,4 @@
-"""bgjob serve: MCP over HTTP."""
+"""bgjob serve: MCP over HTTP, and the page."""
 
 import argparse
 import os
@@ -9,7 +9,8 @@ from bgjob.cli import streams
 PORT = 7878
 EPILOG = """\
 Clients send the header `Authorization: Bearer TOKEN`. The first start makes a token and shows it, once; bgjob token
-adds and removes others. Jobs and clients of other servers on the same store are the same ones.
+adds and removes others. Jobs and clients of other servers on the same store are the same ones. For people there is
+a page of all jobs: bgjob page opens it in the browser.
 
   bgjob serve                                             this machine only
   bgjob serve --unix ~/.bgjob.sock                        this user only

@@ -43,7 +43,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "serve": {
         "mcp": ("mcp", "serve MCP on stdin and stdout"),
-        "serve": ("serve", "serve MCP over HTTP, for many clients"),
+        "serve": ("serve", "serve MCP over HTTP, for many clients, and the page of all jobs"),
+        "page": ("page", "open the page of bgjob serve in the browser: every job, live"),
         "token": ("token", "tokens for bgjob serve: add, list, remove"),
         "hook": ("hook_command", "for the hooks of a client: tell its model which jobs have ended"),
     },

@@ -5,7 +5,7 @@ import stat
 
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 TOKENS, TOKENS_LOCK = "tokens.json", "tokens.lock"
-LOGINS, LOGINS_LOCK = "logins.json", "logins.lock"
+LOGINS, LOGINS_LOCK, SERVERS = "logins.json", "logins.lock", "servers"
 NOTIFY, NOTIFY_LOCK, NOTIFIED = "notify.json", "notify.lock", "notified.json"
 LOOKED = "looked.json"
 ID_CHARACTERS = 36

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Sequence
 
 from bgjob.core.errors import CannotServe
 
@@ -100,5 +101,21 @@ def shown_address(listening: socket.socket, *, tls: bool) -> str:
     """As a client's configuration has it."""
     if listening.family == socket.AF_UNIX:
         return f"unix:{listening.getsockname()} (http://localhost/mcp)"
-    host, port = listening.getsockname()[:2]
-    return f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+    return f"{_address(listening, listening.getsockname()[0], tls=tls)}/mcp"
+
+
+def browser_address(listening: socket.socket, names: Sequence[str], *, tls: bool) -> str | None:
+    """Where a browser of this machine finds the page; None: it cannot open a unix socket."""
+    if listening.family == socket.AF_UNIX:
+        return None
+    host = listening.getsockname()[0]
+    if tls and names:
+        host = names[0]  # the certificate is for a name
+    elif ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        host = "localhost"
+    return _address(listening, host, tls=tls)
+
+
+def _address(listening: socket.socket, host: str, *, tls: bool) -> str:
+    port = listening.getsockname()[1]
+    return f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from bgjob.core.errors import CannotServe
+from bgjob.core.errors import BgjobError, CannotServe
 from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.system.open_files import raise_limit
 from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
-from bgjob.web.listen import bound_address, bound_unix, remove_unix, shown_address
-from bgjob.web.page.logins import page_address
+from bgjob.web.listen import bound_address, bound_unix, browser_address, remove_unix, shown_address
+from bgjob.web.page.logins import Logins, keyed
+from bgjob.web.servers import announced
 from bgjob.web.services import Services
 from bgjob.web.tokens import DEFAULT, Tokens
 
@@ -49,10 +50,11 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         listening = _listening(options, undo)
         server.take_signals()  # first: who is told where it listens may stop it
         _tell_token(tokens, tell)
-        address = shown_address(listening, tls=options.tls_cert is not None)
-        if options.unix is None:
-            tell(f"Page (opens once): {page_address(address, app.page.logins.add_key())}")
-        tell(f"Listening on {address}")
+        tls = options.tls_cert is not None
+        if page := browser_address(listening, options.names, tls=tls):
+            _tell_page(page, app.page.logins, tell)
+            _announce(services.jobs.home, page, undo)
+        tell(f"Listening on {shown_address(listening, tls=tls)}")
         use_lossy_stderr()
         raise_limit(OPEN_FILES)
         server.run([listening])
@@ -123,3 +125,16 @@ def _tell_token(tokens: Tokens, tell: Callable[[str], None]) -> None:
             raise
     else:
         tell(f"Tokens are in {tokens.path}, hashed; bgjob token add NAME makes another.")
+
+
+def _tell_page(address: str, logins: Logins, tell: Callable[[str], None]) -> None:
+    try:
+        tell(f"Page (opens once): {keyed(f'{address}/', logins.add_key())}")
+    except (OSError, BgjobError) as problem:
+        tell(f"Page: {address}/, to which no browser can log in now: {problem}")
+
+
+def _announce(home: str, address: str, undo: contextlib.ExitStack) -> None:
+    """MCP clients need it not: the server also runs where it cannot be written down."""
+    with contextlib.suppress(OSError):
+        undo.enter_context(announced(home, address))

@@ -4,7 +4,7 @@ It holds no logic of its own: its requests are performed by the api, as those of
 
     site      the page as a whole: its paths
     files     its files, as they are sent
-    guard     which requests may be of the page: Origin, header, login
+    guard     who may ask for the page: Host, Origin, header, login, in this order
     logins    one-time keys and logins, in the home
     reads     what it reads: a job, its log, what happened, the store
     endpoint  one request: what it asks, the right that it needs, the answer as JSON

@@ -21,7 +21,7 @@ from bgjob.home.layout import LOGINS, LOGINS_LOCK
 from bgjob.store.row_file import changing, rows_in
 
 ROWS = "logins"
-KEY_S = 3600.0
+KEY_S = 600.0
 LOGIN_S = 30 * 86400.0
 
 Kind = Literal["key", "login"]
@@ -44,7 +44,7 @@ class Logins:
         self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}
 
     def add_key(self, scopes: Collection[str] = tuple(SCOPES)) -> str:
-        """To be exchanged for a login once, within an hour."""
+        """To be exchanged for a login once, within ten minutes."""
         return self._add("key", KEY_S, scopes)
 
     def exchange(self, key: str) -> str | None:
@@ -96,9 +96,9 @@ def own_path(plain: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(f"path {plain}".encode()).digest()).decode()[:22]
 
 
-def page_address(mcp_address: str, key: str) -> str:
+def keyed(address: str, key: str) -> str:
     """The key is in the fragment, which browsers send to no server: no log and no proxy sees it."""
-    return f"{mcp_address.removesuffix('mcp')}#key={key}"
+    return f"{address}#key={key}"
 
 
 def _add(rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[str]) -> str:

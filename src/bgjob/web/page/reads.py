@@ -46,8 +46,8 @@ SHOWN_SETTINGS = (
 
 
 class Reads:
-    def __init__(self, context: Context) -> None:
-        self._context, self._size = context, StoreSize(context.store)
+    def __init__(self, context: Context, size: StoreSize) -> None:
+        self._context, self._size = context, size
 
     def routes(self) -> list[Route]:
         return [

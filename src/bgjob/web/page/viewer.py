@@ -36,7 +36,7 @@ ViewName = Literal["log", "terminal"]
 Act = Callable[[Attachment], None]
 
 MOST_UNTYPED_BYTES = 1 << 20
-LEFT_EVERY_S = 1.0
+LEFT_EVERY_S = 0.25
 
 
 def own_name() -> str:

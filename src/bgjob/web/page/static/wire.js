@@ -116,7 +116,7 @@ export class Stream {
     this.isOver = true; // until it is opened, and when the login has ended
     document.addEventListener("visibilitychange", () => this.seen());
     addEventListener("pagehide", () => this.close());
-    addEventListener("pageshow", () => this.seen());
+    addEventListener("pageshow", (event) => event.persisted && this.seen()); // back from another page
   }
 
   // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. The `at` of an event is where the
