@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.page.foreign import RESOLVER
 from tests.page.site import Site
@@ -21,6 +21,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 # The browser keeps files of its own there, below a HOME that it is given.
 os.environ.pop("XDG_CONFIG_HOME", None)
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")

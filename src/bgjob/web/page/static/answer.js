@@ -4,14 +4,16 @@ import { element } from "./element.js";
 import { post } from "./wire.js";
 import { title } from "./words.js";
 
-const MOST_BUTTONS = 12, AGAIN_MS = 600;
+const MOST_BUTTONS = 12,
+  AGAIN_MS = 600;
 const CHOICE = "[^[\\]()<>/|,]{1,20}";
 const CHOICES = new RegExp(`[[(<]\\s*(${CHOICE}(?:[/|,]\\[?${CHOICE}\\]?)+)\\s*[\\])>]`, "g");
 const RANGE = /[[(]\s*(\d)\s*(?:-|–|\.\.|to)\s*(\d)\s*[\])]/;
 const ONE = /[[(]\s*([yYnN])\s*[\])]\s*[:?]?\s*$/;
 const ENTER = /\b(?:press|hit|push)\b.{0,12}\b(?:enter|return|any key|a key)\b|\bcontinue\b\s*[.…]*\s*$/i;
 const DEFAULT = /[[(]([^[\]()]{1,40})[\])]\s*[:?>]?\s*$/;
-const SECRET = /pass\s?(?:word|phrase|code)|\bPIN\b|\bsecret\b|\bOTP\b|verification code|(?:api|access|auth\w*)[ _-]?(?:key|token)/i;
+const SECRET =
+  /pass\s?(?:word|phrase|code)|\bPIN\b|\bsecret\b|\bOTP\b|verification code|(?:api|access|auth\w*)[ _-]?(?:key|token)/i;
 
 export const isSecret = (prompt) => SECRET.test(lastLine(prompt));
 
@@ -30,8 +32,12 @@ export function likelyAnswers(prompt) {
 
 function choicesIn(line) {
   const last = [...line.matchAll(CHOICES)].at(-1)?.[1];
-  const choices = last?.split(/[/|,]/).map((one) => one.replace(/[[\]'"]/g, "").trim()).filter(Boolean);
-  const isOf = choices?.length > 1 && choices.length <= MOST_BUTTONS && !choices.every((one) => /^\d+$/.test(one));
+  const choices = last
+    ?.split(/[/|,]/)
+    .map((one) => one.replace(/[[\]'"]/g, "").trim())
+    .filter(Boolean);
+  const isOf =
+    choices?.length > 1 && choices.length <= MOST_BUTTONS && !choices.every((one) => /^\d+$/.test(one));
   return isOf ? choices.map(written) : null;
 }
 
@@ -61,7 +67,8 @@ export class Answer {
     this.row = row;
     if (this.shown === key) return;
     this.shown = key;
-    const before = this.field?.value ?? "", hadFocus = this.field && document.activeElement === this.field;
+    const before = this.field?.value ?? "",
+      hadFocus = this.field && document.activeElement === this.field;
     this.field = this.newField(row);
     if (this.field.type === "text") this.field.value = before;
     this.node.replaceChildren(...(this.isQuiet ? [] : [this.question(row)]), this.form(row));
@@ -75,10 +82,16 @@ export class Answer {
   }
 
   newField(row) {
-    const isMasked = !this.isQuiet && isSecret(row.prompt), name = isMasked ? "Password" : this.isQuiet ? "A line to type" : "Answer";
+    const isMasked = !this.isQuiet && isSecret(row.prompt),
+      name = isMasked ? "Password" : this.isQuiet ? "A line to type" : "Answer";
     return element("input", {
-      type: isMasked ? "password" : "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", class: "mono",
-      placeholder: name, "aria-label": `${name} for ${title(row)}`,
+      type: isMasked ? "password" : "text",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      class: "mono",
+      placeholder: name,
+      "aria-label": `${name} for ${title(row)}`,
     });
   }
 
@@ -90,18 +103,46 @@ export class Answer {
   form(row) {
     if (!this.app.may("run")) return element("p", { class: "quiet" }, "This login may not answer.");
     const buttons = (this.isQuiet ? [] : likelyAnswers(row.prompt)).map(({ text, label }) =>
-      element("button", { type: "button", class: "likely", "aria-label": `Answer ${label} to ${title(row)}`, onclick: () => this.send({ text }) }, label));
-    return element("form", { onsubmit: (event) => {
-      event.preventDefault();
-      this.send({ text: this.field.value });
-    } }, ...buttons, this.field, element("button", { class: "main" }, "Send"),
-    this.isQuiet && element("button", { type: "button", title: "As ctrl-d does in a terminal", onclick: () => this.send({ enter: false, eof: true }) }, "End the input"),
-    ...this.more(row));
+      element(
+        "button",
+        {
+          type: "button",
+          class: "likely",
+          "aria-label": `Answer ${label} to ${title(row)}`,
+          onclick: () => this.send({ text }),
+        },
+        label,
+      ),
+    );
+    return element(
+      "form",
+      {
+        onsubmit: (event) => {
+          event.preventDefault();
+          this.send({ text: this.field.value });
+        },
+      },
+      ...buttons,
+      this.field,
+      element("button", { class: "main" }, "Send"),
+      this.isQuiet &&
+        element(
+          "button",
+          {
+            type: "button",
+            title: "As ctrl-d does in a terminal",
+            onclick: () => this.send({ enter: false, eof: true }),
+          },
+          "End the input",
+        ),
+      ...this.more(row),
+    );
   }
 
   // A second click on the same button would answer the next question.
   async send(answer) {
-    const form = this.node.querySelector("form"), hadFocus = form.contains(document.activeElement);
+    const form = this.node.querySelector("form"),
+      hadFocus = form.contains(document.activeElement);
     if (form.inert) return;
     form.inert = true;
     try {
