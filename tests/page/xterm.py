@@ -151,9 +151,7 @@ class XTerm:
 def printed_steps(jobs: Jobs, job_id: str) -> Sequence[tuple[int, int, str]]:
     """The sizes of a job's terminal, each with what was printed while it had that size."""
     snapshot = Snapshot(jobs.context, job_id)
-    printed = snapshot.read(
-        lambda log: b"".join(piece.data for piece in log.forward(STDOUT, 0, log.end))
-    )
+    printed = snapshot.read(lambda log: b"".join(piece.data for piece in log.forward(STDOUT, 0, log.end)))
     sizes = [*jobs.store.terminal_sizes(snapshot.job)]
     ends = [*(at for at, _, _ in sizes[1:]), len(printed)]
     return [

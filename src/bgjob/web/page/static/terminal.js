@@ -191,7 +191,7 @@ class TerminalView {
   whyNotType() {
     const { row, told } = this;
     if (this.problem) return this.problem;
-    if (this.isOver) return `This job has ended${row?.outcome ? ` (${row.outcome})` : ""}. Its screen stays; nothing can be typed.`;
+    if (this.isOver) return `This job ${row?.outcome ?? "has ended"}. Its screen stays; nothing can be typed.`;
     if (row?.group === "queued") return "This job is queued: its terminal begins when it is started.";
     if (!told) return "The terminal is being loaded …";
     if (!this.isConnected) return "The connection is lost: nothing can be typed until it is back.";
