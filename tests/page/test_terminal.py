@@ -75,6 +75,34 @@ def test_a_thousand_keys_at_once_arrive_in_order(terminal: XTerm, site: Site, tm
     assert (tmp_path / "line").read_text() == f"{typed}\n"
 
 
+def test_text_of_an_input_method_arrives_when_it_is_chosen(terminal: XTerm, site: Site) -> None:
+    terminal.open(site.origin, site.server.execute("cat", pty=True))
+    terminal.focus()
+    keyboard = terminal.page.context.new_cdp_session(terminal.page)
+    for text in ("k", "か", "かん"):
+        keyboard.send("Input.imeSetComposition", {"text": text, "selectionStart": 0, "selectionEnd": 0})
+    keyboard.send("Input.insertText", {"text": "漢"})
+    terminal.press("Enter")
+    terminal.wait_for("漢\n漢\n")
+
+
+def test_what_could_not_be_sent_is_told(terminal: XTerm, site: Site) -> None:
+    terminal.open(site.origin, site.server.execute("cat", pty=True))
+    terminal.page.route("**/type", lambda route: route.abort())
+    terminal.type("x")
+    expect(terminal.page.locator("#said")).to_contain_text("What you typed last may not have arrived.")
+    terminal.page.unroute("**/type")
+    terminal.type("y\n")
+    terminal.wait_for("y\ny\n")
+    assert "x" not in terminal.text
+
+
+def test_a_job_that_reads_no_more_is_told(terminal: XTerm, site: Site) -> None:
+    terminal.open(site.origin, site.server.execute("exec </dev/null >/dev/null 2>&1; sleep 1000", pty=True))
+    terminal.type("x")
+    terminal.wait_for_who("The job has closed its input")
+
+
 # -- size -------------------------------------------------------------------------------------------
 
 
@@ -152,7 +180,7 @@ def test_a_person_takes_over_from_an_agent_and_gives_back(terminal: XTerm, site:
     terminal.wait_for("from the agent")
     terminal.button("Take over").click()
     terminal.wait_for_who("You hold this job")
-    assert terminal.has_focus
+    assert terminal.has_focus()
     refused = agent_types(site, job_id, "not now")
     assert refused["isError"]
     assert "in a browser" in json.dumps(refused)
@@ -287,9 +315,9 @@ def test_a_key_leaves_the_terminal_that_keeps_tab(terminal: XTerm, site: Site) -
     terminal.open(site.origin, job_id)
     terminal.wait_for("ready")
     terminal.press("Tab")
-    assert terminal.has_focus
+    assert terminal.has_focus()
     terminal.page.keyboard.press("Control+Shift+Enter")
-    assert not terminal.has_focus
+    assert not terminal.has_focus()
     assert terminal.page.evaluate("() => document.activeElement.closest('.tty .tools') !== null")
     described = terminal.page.evaluate("() => window.term.textarea.getAttribute('aria-describedby')")
     assert "Ctrl+Shift+Enter leaves" in terminal.page.locator(f"#{described.split()[0]}").inner_text()
@@ -299,7 +327,7 @@ def test_a_key_leaves_the_terminal_that_keeps_tab(terminal: XTerm, site: Site) -
     terminal.wait_for_state("over")
     terminal.focus()
     terminal.page.keyboard.press("Shift+Tab")
-    assert not terminal.has_focus
+    assert not terminal.has_focus()
 
 
 def test_a_phone_has_the_keys_that_its_keyboard_lacks(browser: Browser, site: Site) -> None:
@@ -316,7 +344,7 @@ def test_a_phone_has_the_keys_that_its_keyboard_lacks(browser: Browser, site: Si
         for name in ("Esc", "Tab", "Up"):
             keys.get_by_role("button", name=name).tap()
         keys.get_by_role("button", name="Ctrl").tap()
-        assert phone.has_focus  # else the phone's keyboard would go
+        assert phone.has_focus()  # else the phone's keyboard would go
         phone.page.keyboard.insert_text("a")
         phone.page.keyboard.insert_text("b")
         phone.wait_for("^[^I^[[A^Ab")
@@ -348,6 +376,7 @@ def test_the_terminal_has_the_colours_of_the_page(terminal: XTerm, site: Site, s
         return ["--back", "--terminal-yellow"].map((name) => style.getPropertyValue(name)); }"""
     )
     terminal.page.wait_for_function(
-        "([back, yellow]) => window.term.options.theme.background === back && window.term.options.theme.yellow === yellow",
+        "([back, yellow]) => { const { theme } = window.term.options;"
+        " return theme.background === back && theme.yellow === yellow; }",
         arg=[back, yellow],
     )

@@ -19,7 +19,7 @@ CODE = (
     '"""A module."""\n\nimport os\n\n\ndef name(number: int) -> str:\n    return f"{number:04d}"  # 漢字\n'
     * 40
 )
-BAR = r"for i in $(seq 200); do printf '\r\033[32m%3d%%\033[0m [%-20s]' $((i/2)) '####'; done; printf ' bar\n'; exec cat"
+BAR = r"for i in $(seq 200); do printf '\r\033[32m%3d%%\033[0m [%-20s]' $((i/2)) '##'; done; echo ' bar'; exec cat"
 LINES = r"seq 300000; printf '\033[?2004h\033[1;31mred\033[0m '; seq 20; echo lines; exec cat"
 SHELL = "PS1='$ ' exec bash --norc --noprofile -i"
 COLOURS = r"printf '\033[44mblue \033[1;4;38;5;208mten\033[0m \033[38;2;1;2;3mtrue\033[0m %s\n' 漢字"
