@@ -148,13 +148,18 @@ export class Screen {
 
   // -- its size -----------------------------------------------------------------------------------------------------
 
-  // The rows and columns that fit into so many pixels; null: the page does not show it now.
+  // The rows and columns that fit into so many pixels; null: the page does not show it now. A cell is as large as xterm.js
+  // finds it to be; the drawn screen does not tell it, for its width is rounded.
   fitting(width, height) {
-    const drawn = this.term.element.querySelector(".xterm-screen").getBoundingClientRect();
-    const cell = { width: drawn.width / this.term.cols, height: drawn.height / this.term.rows };
-    if (!cell.width || !cell.height || !width || !height) return null;
-    const rows = Math.floor(height / cell.height), cols = Math.floor((width - SCROLLBAR) / cell.width);
-    return { rows: within(rows, 1, MOST_ROWS), cols: within(cols, 2, MOST_COLS) };
+    if (width <= SCROLLBAR || height <= 0) return null;
+    const { fontSize, fontFamily } = this.term.options;
+    pen.font = `${fontSize}px ${fontFamily}`;
+    const { width: cell, fontBoundingBoxAscent, fontBoundingBoxDescent } = pen.measureText("W");
+    const line = Math.ceil((fontBoundingBoxAscent + fontBoundingBoxDescent) * devicePixelRatio) / devicePixelRatio;
+    return {
+      rows: within(Math.floor(height / line), 1, MOST_ROWS),
+      cols: within(Math.floor((width - SCROLLBAR) / cell), 2, MOST_COLS),
+    };
   }
 
   // -- addresses ----------------------------------------------------------------------------------------------------
@@ -187,5 +192,7 @@ export class Screen {
     return { text, cells };
   }
 }
+
+const pen = document.createElement("canvas").getContext("2d");
 
 const within = (number, least, most) => Math.max(least, Math.min(most, number));
