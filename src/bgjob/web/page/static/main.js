@@ -182,7 +182,7 @@ document.addEventListener("click", (event) => {
 
 // -- keys --------------------------------------------------------------------------------------------
 
-const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], .xterm";
+const FIELDS = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable], .xterm";
 // A field of a dialog that was closed this moment still has the focus.
 const isTyping = (node) => node.closest?.(FIELDS) && node.checkVisibility();
 const isElsewhere = () => document.querySelector("dialog[open], :popover-open");
