@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bgjob.core.errors import BgjobError
+from bgjob.store.quota import StoreSize
 from bgjob.web.access import Refused
 from bgjob.web.metrics import Meters
 from bgjob.web.page import endpoint, files
@@ -28,9 +29,10 @@ class Page:
         """`names`: as those of `check_host`."""
         context = services.jobs.context
         self.logins = Logins(services.jobs.home)
-        live = SharedLive(context)
+        size = StoreSize(context.store)
+        live = SharedLive(context, size)
         self._streams = Streams(context, live, self.logins)
-        self._parts = (self._streams, Actions(services.jobs, live), Reads(context))
+        self._parts = (self._streams, Actions(services.jobs, live), Reads(context, size))
         routes = [*files.routes(), *map(_without_head, self._routes())]
         self.guard = Guard(routes, self.logins, meters, names)
 
