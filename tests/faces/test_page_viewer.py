@@ -94,6 +94,7 @@ class TestATerminal:
         page.type(b"first\r")
         page.wait_for_output(b"first\r\nfirst\r\n")
         page.close()
+        wait_until(lambda: not is_held(jobs, job.id))
         jobs.interact(job.id, Typed("second"))
         page = look(job.id, "terminal", size="24x80", at=page.at)
         page.wait_for_output(b"second\r\nsecond\r\n")

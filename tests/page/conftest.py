@@ -12,7 +12,7 @@ from tests.page.foreign import RESOLVER
 from tests.page.site import Site
 from tests.page.xterm import XTerm
 
-PATIENCE_MS = 6_000
+PATIENCE_MS = 60_000
 # Runs before the page's own scripts: what the browser refused is remembered.
 REMEMBER_VIOLATIONS = """
 window.violations = [];

@@ -399,14 +399,20 @@ def test_the_output_can_be_downloaded(page: Page, site: Site, jobs: Jobs, tmp_pa
         assert (tmp_path / name).read_text() == content
 
 
-def test_a_line_is_typed_below_the_log(page: Page, site: Site, jobs: Jobs) -> None:
-    job_id = jobs.execute("while read line; do echo got $line; sleep 0; done; echo over").id
+def test_a_line_is_typed_below_the_log(page: Page, site: Site, jobs: Jobs, gate: Gate) -> None:
+    """Into a job that works, and reads it later; and then the end of its input."""
+    job_id = jobs.execute(f"{gate.pause}; cat; echo over").id
+    gate.wait_until_reached()
     open_log(page, site, job_id)
-    field = page.locator("input[aria-label^='A line to type'], input[aria-label^='Answer']").first
-    field.fill("hello")
+    field = page.get_by_role("textbox", name="A line to type")
+    field.fill("hello <b>")
     field.press("Enter")
-    expect(line(page, "got hello")).to_be_visible()
     expect(field).to_have_value("")
+    page.get_by_role("button", name="End the input").click()
+    expect(page.get_by_text("is closed.")).to_be_visible()
+    gate.open()
+    expect(line(page, "over")).to_be_visible()
+    assert texts(page) == ["hello <b>", "over"]
 
 
 # -- 100 MB -------------------------------------------------------------------------------------------

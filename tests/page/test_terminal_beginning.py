@@ -15,8 +15,11 @@ from tests.page.xterm import Picture, XTerm
 from tests.support.requires import needs
 from tests.support.waiting import wait_until
 
-CODE = '"""A module."""\n\nimport os\n\n\ndef name(number: int) -> str:\n    return f"{number:04d}"  # 漢字\n' * 40
-BAR = r"for i in $(seq 200); do printf '\r\033[32m%3d%%\033[0m [%-20s]' $((i/2)) '####'; done; printf ' bar\n'; exec cat"
+CODE = (
+    '"""A module."""\n\nimport os\n\n\ndef name(number: int) -> str:\n    return f"{number:04d}"  # 漢字\n'
+    * 40
+)
+BAR = r"for i in $(seq 200); do printf '\r\033[32m%3d%%\033[0m [%-20s]' $((i/2)) '##'; done; echo ' bar'; exec cat"
 LINES = r"seq 300000; printf '\033[?2004h\033[1;31mred\033[0m '; seq 20; echo lines; exec cat"
 SHELL = "PS1='$ ' exec bash --norc --noprofile -i"
 COLOURS = r"printf '\033[44mblue \033[1;4;38;5;208mten\033[0m \033[38;2;1;2;3mtrue\033[0m %s\n' 漢字"
@@ -68,7 +71,9 @@ SCENES = {
         "'marked'",
         ["for i in range(3): print(i)\r", "\r"],
     ),
-    "shell": Scene(SHELL, [f"{COLOURS}\r", "clear\r", f"{COLOURS}\r", "echo mar''ked\r"], "marked\n", ["seq 50\r"]),
+    "shell": Scene(
+        SHELL, [f"{COLOURS}\r", "clear\r", f"{COLOURS}\r", "echo mar''ked\r"], "marked\n", ["seq 50\r"]
+    ),
 }
 
 
@@ -95,7 +100,9 @@ def wait_until_as_replayed(terminal: XTerm, jobs: Jobs, job_id: str) -> None:
 
 
 def differences(ours: Picture, replayed: Picture) -> str:
-    rows = [f"{n}:\n{a}\n{b}" for n, (a, b) in enumerate(zip(ours.rows, replayed.rows, strict=False)) if a != b]
+    rows = [
+        f"{n}:\n{a}\n{b}" for n, (a, b) in enumerate(zip(ours.rows, replayed.rows, strict=False)) if a != b
+    ]
     return "\n".join([*rows, f"{ours[1:]}\n{replayed[1:]}"])
 
 
@@ -114,7 +121,9 @@ def test_it_shows_what_a_terminal_shows_that_has_seen_everything(
     )
     wait_until(lambda: shown(jobs, job_id).strip() != "", "the program has drawn something")
     agent_types(site, job_id, scene.first)
-    wait_until(lambda: scene.mark in shown(jobs, job_id), f"{name}: {scene.mark}", lambda: shown(jobs, job_id))
+    wait_until(
+        lambda: scene.mark in shown(jobs, job_id), f"{name}: {scene.mark}", lambda: shown(jobs, job_id)
+    )
     terminal.open(site.origin, job_id)
     terminal.wait_for(scene.mark.strip())
     wait_until_as_replayed(terminal, jobs, job_id)

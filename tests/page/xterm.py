@@ -40,9 +40,10 @@ const pictureOf = (term) => {
   }
   return { rows, cursor: [active.cursorY, active.cursorX], page: active.type, modes: term.modes };
 };
-const styled = (cell) => (cell.getChars() || " ") + [cell.getFgColorMode(), cell.getFgColor(), cell.getBgColorMode(), cell.getBgColor(),
-  cell.isBold(), cell.isDim(), cell.isItalic(), cell.isUnderline(), cell.isInverse(), cell.isStrikethrough()]
-  .map((value) => (value > 0 ? value : "")).join(",").replace(/,+$/, "");
+const STYLE = ["getFgColorMode", "getFgColor", "getBgColorMode", "getBgColor",
+  "isBold", "isDim", "isItalic", "isUnderline", "isInverse", "isStrikethrough"];
+const styled = (cell) => (cell.getChars() || " ")
+  + STYLE.map((name) => (cell[name]() > 0 ? cell[name]() : "")).join(",").replace(/,+$/, "");
 """
 # A terminal that has seen everything from the beginning.
 REPLAYED = (
@@ -59,7 +60,8 @@ return (async () => {
 })();
 """
 )
-CELL = """([x, y]) => { const { left, top, width, height } = document.querySelector(".xterm-screen").getBoundingClientRect();
+CELL = """([x, y]) => {
+  const { left, top, width, height } = document.querySelector(".xterm-screen").getBoundingClientRect();
   return [left + (x + 0.5) * width / window.term.cols, top + (y + 0.5) * height / window.term.rows]; }"""
 
 
@@ -119,7 +121,6 @@ class XTerm:
     def focus(self) -> None:
         self.page.evaluate("() => window.term.focus()")
 
-    @property
     def has_focus(self) -> bool:
         return bool(self.page.evaluate("() => document.activeElement === window.term.textarea"))
 
@@ -151,9 +152,7 @@ class XTerm:
 def printed_steps(jobs: Jobs, job_id: str) -> Sequence[tuple[int, int, str]]:
     """The sizes of a job's terminal, each with what was printed while it had that size."""
     snapshot = Snapshot(jobs.context, job_id)
-    printed = snapshot.read(
-        lambda log: b"".join(piece.data for piece in log.forward(STDOUT, 0, log.end))
-    )
+    printed = snapshot.read(lambda log: b"".join(piece.data for piece in log.forward(STDOUT, 0, log.end)))
     sizes = [*jobs.store.terminal_sizes(snapshot.job)]
     ends = [*(at for at, _, _ in sizes[1:]), len(printed)]
     return [

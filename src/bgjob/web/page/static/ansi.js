@@ -164,14 +164,15 @@ function css(colour) {
 
 export function spans(parts) {
   return parts.map(({ text, style, isMatch }) => {
+    if (isMatch) return element("mark", {}, text); // in the colours of a match
     const classes = Object.keys(style).filter((name) => style[name] === true && name !== "inverse");
-    const [ink, paper] = style.inverse ? [style.paper ?? "var(--back)", style.ink ?? "var(--front)"] : [style.ink, style.paper];
+    const { ink, paper } = style.inverse ? { ink: style.paper ?? "var(--back)", paper: style.ink ?? "var(--front)" } : style;
     if (ink !== undefined) classes.push("ink");
     if (paper !== undefined) classes.push("paper");
-    if (!classes.length) return isMatch ? element("mark", {}, text) : text;
-    const span = element(isMatch ? "mark" : "span", { class: classes.join(" ") }, text);
-    if (ink !== undefined) span.style.setProperty("--ink", typeof ink === "string" ? ink : css(ink));
-    if (paper !== undefined) span.style.setProperty("--paper", typeof paper === "string" ? paper : css(paper));
+    if (!classes.length) return text;
+    const span = element("span", { class: classes.join(" ") }, text);
+    if (ink !== undefined) span.style.setProperty("--ink", css(ink));
+    if (paper !== undefined) span.style.setProperty("--paper", css(paper));
     return span;
   });
 }

@@ -270,7 +270,14 @@ class LogView {
   drawnLine(line) {
     const node = drawnLine(line, (at) => `/?${new URLSearchParams({ job: this.job, view: "log", at })}`);
     node.dataset.at = line.at;
+    for (const name of this.marksOf(line)) node.classList.add(name);
     return node;
+  }
+
+  // The line of the address, and the match that is shown, stand out.
+  marksOf({ at, end }) {
+    const isIn = (place) => place !== null && at <= place && place < end;
+    return [isIn(this.chosen) && "chosen", isIn(this.search?.current ?? null) && "current"].filter(Boolean);
   }
 
   clicked(event) {
@@ -292,12 +299,10 @@ class LogView {
     }
   }
 
-  // The line of the address, and the match that is shown, stand out.
   choose() {
-    const marks = { chosen: this.chosen, current: this.search.current };
-    for (const [name, at] of Object.entries(marks)) {
-      for (const node of this.window.rows.querySelectorAll(`.${name}`)) node.classList.remove(name);
-      if (at !== null) this.window.items.find((item) => !item.isGap && item.at <= at && at < item.end)?.node.classList.add(name);
+    for (const item of this.window.lines) {
+      item.node.classList.remove("chosen", "current");
+      item.node.classList.add(...this.marksOf(item));
     }
   }
 

@@ -60,6 +60,7 @@ class TerminalView {
   build(place) {
     const button = (name, act, label = null) =>
       element("button", { type: "button", onclick: act, "aria-label": label, title: label }, name);
+    const sign = (text) => element("span", { "aria-hidden": "true" }, text);
     this.who = element("p", { class: "who", id: "terminal-who", role: "status" });
     this.take = button("Take over", () => this.hold(true));
     this.give = button("Give back", () => this.hold(false));
@@ -80,7 +81,7 @@ class TerminalView {
     this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
-          button("A−", () => this.scale(-1), "Smaller text"), button("A+", () => this.scale(1), "Larger text"),
+          button(sign("A−"), () => this.scale(-1), "Smaller text"), button(sign("A+"), () => this.scale(1), "Larger text"),
           element("label", {}, this.whole, "Whole window"), element("label", {}, this.reader, "Screen reader"))),
       element("p", { class: "about" }, this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT), this.name),
       this.box, this.keys.node);
@@ -120,9 +121,18 @@ class TerminalView {
   watch() {
     this.lose();
     this.unwatch?.();
-    this.fitted = this.asked = this.fitting();
-    this.query = { job: this.job, view: "terminal", viewer: this.viewer, size: sizeText(this.fitted) };
-    this.unwatch = this.app.stream.watch(this.query, {
+    const view = this;
+    const query = {
+      job: this.job,
+      view: "terminal",
+      viewer: this.viewer,
+      // It is read whenever the stream is opened.
+      get size() {
+        view.fitted = view.asked = view.fitting();
+        return sizeText(view.fitted);
+      },
+    };
+    this.unwatch = this.app.stream.watch(query, {
       screen: ({ rows, cols, data }) => this.screen.begin(rows, cols, decoded(data)),
       bytes: ({ data }) => this.screen.add(decoded(data)),
       view: (view) => this.see(view),
@@ -138,6 +148,7 @@ class TerminalView {
       this.isConnected = true;
       if (!view.holds && Date.now() < this.holdsUntil) this.hold(true);
       this.holdsUntil = 0;
+      this.fit();
     }
     this.draw();
   }
@@ -160,10 +171,8 @@ class TerminalView {
     const why = this.whyNotType(), holds = Boolean(this.told?.holds) && !why;
     this.say(why ?? this.whoTypes(), holds ? "yours" : why ? "off" : "");
     this.term.options.disableStdin = Boolean(why);
-    this.term.options.cursorBlink = holds;
     this.keys.isOff = Boolean(why);
-    this.show(this.take, !why && !holds);
-    this.show(this.give, holds);
+    this.offer(why ? null : holds ? this.give : this.take);
     this.size.textContent = this.sizeInWords();
     const row = this.row;
     this.term.textarea.setAttribute("aria-label", `Terminal of ${row ? title(row) : "the job"}`);
@@ -180,18 +189,19 @@ class TerminalView {
     this.who.className = `who ${kind}`;
   }
 
-  // A button that goes away while it has the focus hands it on.
-  show(button, isShown) {
-    if (button.hidden === !isShown) return;
-    const hadFocus = document.activeElement === button;
-    button.hidden = !isShown;
-    if (hadFocus && !isShown) this.term.focus();
+  // One of the two buttons. If the other one has the focus and goes, this one gets it.
+  offer(button) {
+    for (const each of [this.take, this.give]) {
+      const hadFocus = document.activeElement === each;
+      each.hidden = each !== button;
+      if (hadFocus && each.hidden) this.leave();
+    }
   }
 
   whyNotType() {
     const { row, told } = this;
     if (this.problem) return this.problem;
-    if (this.isOver) return `This job has ended${row?.outcome ? ` (${row.outcome})` : ""}. Its screen stays; nothing can be typed.`;
+    if (this.isOver) return `This job ${row?.outcome ?? "has ended"}. Its screen stays; nothing can be typed.`;
     if (row?.group === "queued") return "This job is queued: its terminal begins when it is started.";
     if (!told) return "The terminal is being loaded …";
     if (!this.isConnected) return "The connection is lost: nothing can be typed until it is back.";
@@ -291,7 +301,6 @@ class TerminalView {
   // The size that the page has room for is asked for; the job's size is told by `view` and `screen`.
   async fit() {
     this.fitted = this.fitting();
-    this.query.size = sizeText(this.fitted);
     if (this.isFitting || this.whyNotType()) return;
     this.isFitting = true;
     try {
