@@ -175,7 +175,7 @@ def agent_types(site: Site, job_id: str, text: str) -> Any:
 def test_a_person_takes_over_from_an_agent_and_gives_back(terminal: XTerm, site: Site) -> None:
     job_id = site.server.execute("cat", pty=True)
     terminal.open(site.origin, job_id)
-    terminal.wait_for_who("No person types: its agent may.")
+    terminal.wait_for_who("No person types: agents may.")
     assert not agent_types(site, job_id, "from the agent")["isError"]
     terminal.wait_for("from the agent")
     terminal.button("Take over").click()
@@ -185,7 +185,7 @@ def test_a_person_takes_over_from_an_agent_and_gives_back(terminal: XTerm, site:
     assert refused["isError"]
     assert "in a browser" in json.dumps(refused)
     terminal.button("Give back").click()
-    terminal.wait_for_who("No person types: its agent may.")
+    terminal.wait_for_who("No person types: agents may.")
     assert not agent_types(site, job_id, "the agent again")["isError"]
     terminal.wait_for("the agent again")
     assert "not now" not in terminal.text
