@@ -5,13 +5,14 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bgjob.api import Jobs, JobStatus
+from bgjob.api.attach import Attachment
 from bgjob.api.live import Live, LiveJobs, Row
 from bgjob.api.live_reader import LiveReader
 from bgjob.api.preview import Preview, preview
@@ -84,6 +85,17 @@ class TestEndedJobs:
         shutil.rmtree(store.directory(job_id))
         assert [row.job.id for row in looked(live).ended] == [other]
 
+    def test_one_that_came_and_went_between_two_looks_is_gone(self, tmp_path: Path) -> None:
+        store = Store(str(tmp_path / "home"))
+        other = ended_job(store)
+        live = LiveJobs(jobs_on(store).context)
+        all_read(live)
+        job_id = ended_job(store)
+        live.look_at([job_id])
+        assert {row.job.id for row in live.snapshot().ended} == {job_id, other}
+        shutil.rmtree(store.directory(job_id))
+        assert [row.job.id for row in looked(live).ended] == [other]
+
 
 class TestJobsThatAreNotOver:
     def test_a_new_one_is_found_and_its_end_too(self, jobs: Jobs, gate: Gate) -> None:
@@ -95,6 +107,39 @@ class TestJobsThatAreNotOver:
         gate.open()
         wait_until(lambda: row_of(looked(live), job_id).group == "ended")
         assert looked(live).current == ()
+
+    def test_one_to_which_something_happened_is_looked_at_alone(self, jobs: Jobs, gate: Gate) -> None:
+        live = LiveJobs(jobs.context)
+        all_read(live)
+        job_id, other = jobs.execute(gate.pause).id, jobs.execute("sleep 1000").id
+        gate.wait_until_reached()
+        live.look_at([job_id, job_id, "00000000-0000-4000-8000-000000000000"])
+        assert [row.job.id for row in live.snapshot().current] == [job_id]
+        assert live.snapshot().looked_at == 0.0
+        gate.open()
+
+        def is_over() -> bool:
+            live.look_at([job_id])
+            return live.snapshot().current == ()
+
+        wait_until(is_over)
+        assert row_of(live.snapshot(), job_id).phase == "ended"
+        assert row_of(looked(live), other).phase == "running"
+        assert live.snapshot().looked_at > 0
+
+    def test_it_tells_what_it_has_printed_and_who_holds_it(self, jobs: Jobs) -> None:
+        job = jobs.execute("printf 12345; exec cat", pty=True)
+        jobs.wait_for([job.id], for_input=True)
+        live = LiveJobs(jobs.context)
+        row = row_of(all_read(live), job.id)
+        assert (row.output_bytes, row.held) == (5, None)
+        with closing(Attachment(jobs.context, job, "ann")) as attachment:
+            attachment.take_over()
+            wait_until(lambda: row_of(looked(live), job.id).held is not None)
+            held = row_of(live.snapshot(), job.id).held
+            assert held is not None
+            assert held.by == "ann"
+        wait_until(lambda: row_of(looked(live), job.id).held is None)
 
     def test_one_at_a_prompt_asks(self, jobs: Jobs) -> None:
         job_id = jobs.execute("printf 'Go on? '; read answer").id

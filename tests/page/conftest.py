@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.page.foreign import RESOLVER
 from tests.page.site import Site
 from tests.page.xterm import XTerm
 
@@ -22,6 +23,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 # The browser keeps files of its own there, below a HOME that it is given.
 os.environ.pop("XDG_CONFIG_HOME", None)
 
+expect.set_options(timeout=PATIENCE_MS)
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
@@ -30,7 +33,7 @@ def browser() -> Iterator[Browser]:
         assert not os.environ.get("CI"), "chromium is not on PATH"
         pytest.skip("chromium is not on PATH. On Debian: apt-get install chromium")
     with sync_playwright() as playwright:
-        options = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+        options = ["--disable-dev-shm-usage", RESOLVER, *(["--no-sandbox"] if os.getuid() == 0 else [])]
         browser = playwright.chromium.launch(executable_path=path, args=options)
         yield browser
         browser.close()

@@ -35,6 +35,9 @@ class PageStream(contextlib.AbstractContextManager["PageStream"]):
         self.seen: list[Event] = []
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.answer.close()
         self.socket.close()
 
@@ -86,7 +89,7 @@ class PageStream(contextlib.AbstractContextManager["PageStream"]):
                     self.rows.clear()
                 self.rows |= {row["id"]: row for row in data["rows"]}
                 for job_id in data["removed"]:
-                    del self.rows[job_id]
+                    self.rows.pop(job_id, None)  # it may have come and gone meanwhile
             case "view":
                 self.view = data
             case "screen":

@@ -112,3 +112,16 @@ def test_a_string_without_an_end_takes_no_memory(begin: bytes) -> None:
     assert [live.feed(b"x" * LONGEST_STRING, answers=False) for _ in range(5)] == [b""] * 5
     assert len(live._held) <= 2 * LONGEST_STRING
     assert live.feed(b"\x1b\\shown", answers=False) == b"shown"
+
+
+@pytest.mark.parametrize("data", [*DRAWS, *QUESTIONS, *NEVER, b"\x1bP" + b"x" * (3 * LONGEST_STRING)])
+@pytest.mark.parametrize("step", [1, 7, LONGEST_STRING])
+def test_what_is_withheld_can_be_fed_to_another_one(data: bytes, step: int) -> None:
+    """Who goes on elsewhere begins with it, and sees what would have been seen here."""
+    fed, live, seen = b"a" + data + b"\x1b\\b\x07c", LiveOutput(), b""
+    for at in range(0, len(fed), step):
+        seen += live.feed(fed[at : at + step], answers=False)
+        rest = min(at + step, len(fed)) - live.withheld_bytes
+        assert seen + LiveOutput().feed(fed[rest:], answers=False) == passed(fed)
+        if at > 200:
+            break

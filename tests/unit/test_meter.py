@@ -37,6 +37,13 @@ def test_two_looks_at_once_tell_no_share() -> None:
     assert meter.cpu_percent is None
 
 
+def test_a_look_too_soon_after_another_is_not_counted() -> None:
+    meter = Meter()
+    for at, cpu_s in [(10.0, 1.0), (11.0, 1.5), (11.01, 1.51), (12.0, 2.0)]:
+        meter.add(used(cpu_s), at)
+    assert list(meter.cpu_history) == [50.0, 50.0]
+
+
 def test_what_the_kernel_does_not_tell_is_not_known() -> None:
     meter = Meter()
     meter.add(used(None, None), at=10.0)

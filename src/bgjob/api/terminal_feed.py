@@ -32,10 +32,11 @@ class TerminalFeed:
         self._is_begun = False
 
     def go_on_from(self, at: int) -> bool:
-        """The person's terminal is as the job's was there. False: that is of no use, it begins anew."""
+        """The person's terminal is as the job's was there. False: the size has changed since, it begins anew."""
         sizes = self._context.store.terminal_sizes(self._context.store.load(self._attachment.job_id))
-        before = [size for offset, *size in sizes if offset <= at][-1:]
-        is_same = all([size] == before for offset, *size in sizes if offset > at)
+        # one that was set just there may have been before or after it
+        before = [size for offset, *size in sizes if offset < at][-1:]
+        is_same = all([size] == before for offset, *size in sizes if offset >= at)
         self._is_begun = is_same and 0 < at <= self._attachment.log_end
         if self._is_begun:
             self._attachment.at = at

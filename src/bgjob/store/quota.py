@@ -10,6 +10,7 @@ the time.
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 
@@ -43,14 +44,19 @@ def _make_room(store: Store, cap_bytes: int, size: int) -> None:
 
 
 class StoreSize:
-    """The bytes of all jobs on disk, measured again and again: an ended job is measured once."""
+    """The bytes of all jobs on disk, measured again and again: an ended job is measured once. For any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._ended: dict[str, int] = {}
+        self._mutex = threading.Lock()
 
     def measure(self, patience_s: float) -> int | None:
         """None: there was no time to measure all jobs; the next call goes on with the rest."""
+        with self._mutex:
+            return self._measure(patience_s)
+
+    def _measure(self, patience_s: float) -> int | None:
         deadline = time.monotonic() + patience_s
         known = self._ended or _known(self._store)
         ended, total = dict[str, int](), 0

@@ -21,15 +21,15 @@ EVENTS_WAIT_S = 30.0
 EVENTS_TOKENS = 100_000
 TRY_AGAIN_S = 1.0
 # The store is measured a part at a time, and then now and then.
-MEASURE_S, MEASURE_ON_S, MEASURE_EVERY_S = 0.1, 0.4, 10.0
+MEASURE_S, MEASURE_ON_S, MEASURE_EVERY_S = 0.05, 0.5, 10.0
 
 
 class LiveList:
     """The jobs as they stand, from its start until it is closed."""
 
-    def __init__(self, context: Context, tell: Callable[[], None]) -> None:
+    def __init__(self, context: Context, size: StoreSize, tell: Callable[[], None]) -> None:
         """`tell` is called in a thread when something is new."""
-        self._context, self._tell = context, tell
+        self._context, self._size, self._tell = context, size, tell
         self.rows, self.samples = RowList(), Samples()
         self._reader = LiveReader(context, self._update)
         self._is_closed = threading.Event()
@@ -78,13 +78,11 @@ class LiveList:
             self._reader.look_at({event.job_id for event in found.events})
         self._cancellation.close()
 
-
     def _measure_store(self) -> None:
-        size = StoreSize(self._context.store)
         while not self._is_closed.is_set():
             wait_s = MEASURE_ON_S
             with contextlib.suppress(BgjobError, OSError):  # the rows tell the problem
-                size_bytes = size.measure(MEASURE_S)
+                size_bytes = self._size.measure(MEASURE_S)
                 if size_bytes is not None:
                     disk, wait_s = os.statvfs(self._context.store.home), MEASURE_EVERY_S
                     self.samples.store = {"bytes": size_bytes, "free_bytes": disk.f_bavail * disk.f_frsize}
@@ -94,8 +92,8 @@ class LiveList:
 class SharedLive:
     """Starts with the first stream, and ends after the last. For the event loop, but for what says so."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, size: StoreSize) -> None:
+        self._context, self._size = context, size
         self._list: LiveList | None = None
         self._wakes: frozenset[Callable[[], None]] = frozenset()
         self._end: asyncio.TimerHandle | None = None
@@ -107,7 +105,7 @@ class SharedLive:
             self._end.cancel()
             self._end = None
         if self._list is None:
-            self._list = LiveList(self._context, self._tell)
+            self._list = LiveList(self._context, self._size, self._tell)
             self._list.start()
         return self._list
 

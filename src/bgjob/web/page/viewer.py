@@ -36,7 +36,7 @@ ViewName = Literal["log", "terminal"]
 Act = Callable[[Attachment], None]
 
 MOST_UNTYPED_BYTES = 1 << 20
-LEFT_EVERY_S = 1.0
+LEFT_EVERY_S = 0.25
 
 
 def own_name() -> str:
@@ -189,6 +189,7 @@ class Viewer:
                     attachment.wait()
                 self._sleep(attachment, more_in_s)
                 self._act(attachment)
+            attachment.finish()
         if attachment.holds:
             self._on_hold()
 
