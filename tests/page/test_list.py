@@ -268,17 +268,13 @@ FILTERS = [
 
 def test_the_filter_finds_what_the_command_line_finds(page: Page, jobs: Jobs) -> None:
     store, shop = Store(str(jobs.home)), "/srv/shop"
-    for number, (command, more) in enumerate(
-        [
-            ("npm run build", {"name": "build", "cwd": shop, "by": CLAUDE}),
-            ("npm run build:web", {"name": "build", "cwd": f"{shop}/web", "by": CODEX}),
-            ("pytest -x", {"name": "unit", "cwd": f"{shop}2", "by": CODEX}),
-            ("pytest --lf", {"cwd": "/", "group": "gpu"}),
-            ("A=B make unknown=1", {"name": "über", "cwd": "/home/Shop", "by": PERSON}),
-            ("true", {"name": "gpu"}),
-        ]
-    ):
-        past_job(store, command, 10 + number, 1, {"exit_code": number % 2}, **more)
+    fine, failed = {"exit_code": 0}, {"exit_code": 1}
+    past_job(store, "npm run build", 10, 1, fine, name="build", cwd=shop, by=CLAUDE)
+    past_job(store, "npm run build:web", 11, 1, failed, name="build", cwd=f"{shop}/web", by=CODEX)
+    past_job(store, "pytest -x", 12, 1, fine, name="unit", cwd=f"{shop}2", by=CODEX)
+    past_job(store, "pytest --lf", 13, 1, failed, cwd="/", group="gpu")
+    past_job(store, "A=B make unknown=1", 14, 1, fine, name="über", cwd="/home/Shop", by=PERSON)
+    past_job(store, "true", 15, 1, fine, name="gpu")
     jobs.execute(WAITS, name="works", by=CLAUDE)
     expect(page.locator(".row")).to_have_count(7)
     known = [jobs.status(job.id).job for job in jobs.list(limit=100).jobs]

@@ -56,6 +56,17 @@ const KEYS = [
     ],
   ],
   [
+    "In the timeline",
+    [
+      ["↓ ↑", "next, previous job"],
+      ["→ ←", "what happened to the job"],
+      ["enter", "open the job"],
+      ["+ -", "closer, wider"],
+      ["shift → ←", "later, earlier"],
+      ["escape", "back from a span that was dragged over"],
+    ],
+  ],
+  [
     "Everywhere",
     [
       ["n", "start a new job"],

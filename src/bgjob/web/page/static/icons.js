@@ -2,7 +2,7 @@
 
 import { drawing } from "./element.js";
 
-const PATHS = {
+export const PATHS = {
   asking:
     "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13M6.1 6.2c.1-1.1.9-1.7 2-1.7s1.9.7 1.9 1.6c0 1.4-1.9 1.5-1.9 3M8 11.4v.1",
   running: "M8 3.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9",

@@ -67,7 +67,6 @@ export class RowNode {
   }
 
   show(row) {
-    const { app } = this;
     this.row = row;
     this.node.dataset.id = row.id;
     this.node.className = `row ${row.group} ${row.status}${this.isSelected ? " selected" : ""}`;
@@ -91,12 +90,18 @@ export class RowNode {
     const at = row.ended ?? row.started ?? row.created;
     this.when.dateTime = new Date(at * 1000).toISOString();
     this.when.title = moment(at);
-    if (row.group === "asking") {
-      this.answer ??= new Answer(app, { more: () => (this.row.pty ? [this.terminalButton()] : []) });
-      this.answer.update(row);
-      if (!this.answer.node.isConnected) this.node.append(this.answer.node);
-    } else this.answer?.node.remove();
-    if (row.group !== "asking") this.answer = null;
+    this.showQuestion(row);
+  }
+
+  showQuestion(row) {
+    if (row.group !== "asking") {
+      this.answer?.node.remove();
+      this.answer = null;
+    } else if (this.answer) this.answer.update(row);
+    else {
+      this.answer = new Answer(this.app, row, row.pty ? [this.terminalButton()] : []);
+      this.node.append(this.answer.node);
+    }
   }
 
   terminalButton() {
