@@ -81,7 +81,7 @@ class TerminalView {
     this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
-          button(sign("A−"), () => this.scale(-1), "Smaller text"), button(sign("A+"), () => this.scale(1), "Larger text"),
+          button(sign("A−"), () => this.scale(-1), "A− smaller text"), button(sign("A+"), () => this.scale(1), "A+ larger text"),
           element("label", {}, this.whole, "Whole window"), element("label", {}, this.reader, "Screen reader"))),
       element("p", { class: "about" }, this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT), this.name),
       this.box, this.keys.node);
