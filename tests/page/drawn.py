@@ -43,9 +43,7 @@ def mixed(front: Colour, back: Colour, share: float) -> Colour:
 
 
 def colour_of(page: Page, variable: str) -> Colour:
-    text = page.evaluate(
-        "(name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", variable
-    )
+    text = page.evaluate("(name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", variable)
     digits = text.removeprefix("#")
     digits = "".join(2 * each for each in digits) if len(digits) == 3 else digits
     assert re.fullmatch("[0-9a-f]{6}", digits), text
@@ -63,6 +61,4 @@ def address(page: Page) -> Mapping[str, str]:
 
 def wait_for(page: Page, condition: str, argument: object = None) -> None:
     """`condition`: the body of a function of `given`."""
-    page.wait_for_function(
-        f"(text) => {{ const given = JSON.parse(text); {condition} }}", arg=json.dumps(argument)
-    )
+    page.wait_for_function(f"(text) => {{ const given = JSON.parse(text); {condition} }}", arg=json.dumps(argument))

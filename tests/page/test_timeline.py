@@ -15,12 +15,7 @@ from tests.page.site import Site
 from tests.support.gate import Gate
 from tests.support.limiting import BURN
 
-CANVAS, HEAD, COUNTS, ROWS = (
-    ".timeline-body canvas",
-    ".timeline-head",
-    ".timeline-summary span",
-    ".happened tbody tr",
-)
+CANVAS, HEAD, COUNTS, ROWS = ".timeline-body canvas", ".timeline-head", ".timeline-summary span", ".happened tbody tr"
 JOBS, EVERY_S, TOOK_S = 300, 100.0, 50.0
 COLOURS = {"completed": "--good", "failed": "--bad", "killed": "--bad", "lost": "--lost"}
 
@@ -53,13 +48,7 @@ def night(home: Any) -> Night:
         began,
         [
             past.job(
-                way_of(number),
-                at,
-                at,
-                at + TOOK_S,
-                name=f"job{number}",
-                command=f"make part{number}",
-                cwd=f"/srv/{number % 3}",
+                way_of(number), at, at, at + TOOK_S, name=f"job{number}", command=f"make part{number}", cwd=f"/srv/{number % 3}"
             )
             for number, at in enumerate(starts)
         ],
@@ -80,9 +69,7 @@ def look(page: Page, site: Site) -> Callable[[str], None]:
 def wait_for_words(page: Page) -> None:
     """Of all jobs: what is told has not changed any more when it is told as complete."""
     page.wait_for_selector("body[data-view=timeline]")
-    wait_for(
-        page, f'return /^(no job|[0-9,]+ jobs?:)[^…]*$/.test(document.querySelector("{COUNTS}").textContent)'
-    )
+    wait_for(page, f'return /^(no job|[0-9,]+ jobs?:)[^…]*$/.test(document.querySelector("{COUNTS}").textContent)')
 
 
 # -- 300 jobs -------------------------------------------------------------------------------------------
@@ -282,9 +269,7 @@ def test_a_preset_ends_now(night: Night, page: Page, look: Callable[[str], None]
     expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="10 min").click()
     expect(page.locator(COUNTS)).to_have_text("no job")
-    expect(page.locator(".timeline-empty")).to_have_text(
-        "No job in this span. All shows every job that is kept."
-    )
+    expect(page.locator(".timeline-empty")).to_have_text("No job in this span. All shows every job that is kept.")
 
 
 def test_the_same_filter_as_in_the_list(night: Night, page: Page, look: Callable[[str], None]) -> None:
@@ -293,9 +278,7 @@ def test_the_same_filter_as_in_the_list(night: Night, page: Page, look: Callable
     page.keyboard.type("status=failed cwd=/srv/0")
     # a lost job has failed, too
     numbers = [n for n in range(JOBS) if way_of(n) in ("failed", "lost") and n % 3 == 0]
-    expect(page.locator(COUNTS)).to_have_text(
-        re.compile(f"^{len(numbers)} jobs: {len(numbers) - 1} failed, 1 lost;")
-    )
+    expect(page.locator(COUNTS)).to_have_text(re.compile(f"^{len(numbers)} jobs: {len(numbers) - 1} failed, 1 lost;"))
     assert list(jobs_in_sight(page)) == [night.ids[number] for number in reversed(numbers)]
     wait_for(page, 'return new URLSearchParams(location.search).get("filter") === "status=failed cwd=/srv/0"')
     page.locator("#filter").fill("no such job")
@@ -334,9 +317,7 @@ def test_keys_go_from_job_to_job_and_open_one(night: Night, page: Page, look: Ca
     page.wait_for_url(f"**/?job={newest[39]}*")
 
 
-def test_a_phone_has_all_of_it_within_its_width(
-    night: Night, page: Page, look: Callable[[str], None]
-) -> None:
+def test_a_phone_has_all_of_it_within_its_width(night: Night, page: Page, look: Callable[[str], None]) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     look(night.address())
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
@@ -365,9 +346,7 @@ def test_a_running_job_grows_and_ends_before_the_eyes(
     expect(page.locator(COUNTS)).to_have_text(re.compile("^1 job: 1 running; longest: grower, "))
     gate.open()
     wait_for(page, f"{find} return job?.way === 'failed'", {"id": job_id})
-    expect(page.locator(f'{ROWS}[data-job="{job_id}"][data-kind=failed]')).to_contain_text(
-        "failed with exit code 3 after"
-    )
+    expect(page.locator(f'{ROWS}[data-job="{job_id}"][data-kind=failed]')).to_contain_text("failed with exit code 3 after")
 
 
 def test_questions_matches_limits_restarts_and_typing_are_marked(
@@ -398,9 +377,7 @@ def test_questions_matches_limits_restarts_and_typing_are_marked(
 def test_keys_reach_what_happened_to_a_job(
     night: Night, page: Page, site: Site, home: Any, look: Callable[[str], None]
 ) -> None:
-    Past(home).event(
-        night.ids[3], "matched", night.start(3) + 10, pattern="oops", line="oops, wrong", stream="stderr"
-    )
+    Past(home).event(night.ids[3], "matched", night.start(3) + 10, pattern="oops", line="oops, wrong", stream="stderr")
     look(night.address(0, 6))
     expect(page.locator(f"{ROWS}[data-kind=matched]")).to_have_count(1)
     page.locator("#filter").focus()

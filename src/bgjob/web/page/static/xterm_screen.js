@@ -41,7 +41,8 @@ function answerNothing({ parser }) {
 
 export class Screen {
   // on: {typed(text or bytes), title(text), link(address), behind()}. `behind`: more has come than can be
-  // drawn, it was dropped, and the screen has to begin anew. `pointer`: whether clicks and the wheel go to the job.
+  // drawn, it was dropped, and the screen has to begin anew. `pointer`: whether clicks and the wheel go to
+  // the job.
   constructor(place, options, on) {
     this.on = on;
     this.pointer = () => false;
@@ -75,7 +76,8 @@ export class Screen {
   // -- what is shown ----------------------------------------------------------------------------------
 
   // The state of a job's terminal. What waits to be drawn is dropped: the state has it. It begins anew
-  // because the size has changed, then nothing is missing in what has scrolled out; or because too much was printed.
+  // because the size has changed, then nothing is missing in what has scrolled out; or because too much was
+  // printed.
   begin(rows, cols, data) {
     this.queue = [];
     this.waiting = 0;
