@@ -8,7 +8,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from bgjob.api import Jobs, Typed
+from bgjob.output.text import plain_line
 from tests.page.site import Site
+from tests.support.escapes import ESCAPES
 from tests.support.gate import Gate
 from tests.support.waiting import wait_until
 
@@ -248,6 +250,19 @@ def test_nothing_else_of_an_escape_sequence_acts_and_what_is_hidden_is_seen(
     open_printed(page, site, jobs, command, list(lines.values()))
     assert page.locator(".logline img, .logline b, .logline a:not(.at)").count() == 0
     assert page.title() != "title"
+
+
+def test_a_line_is_shown_as_the_other_faces_show_it(page: Page) -> None:
+    """Whatever is in it. Only places on a screen are told otherwise: here a line stays one."""
+    printed = {name: b"before " + data + b" after" for name, data in ESCAPES.items()}
+    shown: dict[str, str] = page.evaluate(
+        """async (lines) => { const { styled } = await import("/page/ansi.js");
+            const text = (line) => styled(line).map((part) => part.text).join("");
+            return Object.fromEntries(Object.entries(lines).map(([name, line]) => [name, text(line)])); }""",
+        {name: data.decode("utf-8", "replace") for name, data in printed.items()},
+    )
+    told = {name: plain_line(data).replace("\n", "").rstrip() for name, data in printed.items()}
+    assert {name: text.rstrip() for name, text in shown.items()} == told
 
 
 def test_a_long_line_says_how_long_it_is(page: Page, site: Site, jobs: Jobs) -> None:

@@ -9,12 +9,15 @@ import { element } from "./element.js";
 
 const PLAIN = Object.freeze({});
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
-// Sequences, then single characters. A text for the terminal (title, clipboard, link) ends with the line if not before.
+// A text for the terminal: a title, the clipboard, a link. It ends where it says, or at another control character.
+const TEXT = "[^\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f]*", END = "\\x07|\\x1b\\\\|\\x9c";
+// Sequences, then single characters.
 const SEQUENCE = new RegExp(
   [
     "(?:\\x1b\\[|\\x9b)(?<numbers>[0-9;:]*)(?<act>[mKCDG])",
     "(?:\\x1b\\[|\\x9b)[0-?]*[ -/]*[@-~]?",
-    "\\x1b[\\]PX^_][^\\x07\\x1b\\x9c]*(?:\\x07|\\x1b\\\\|\\x9c|$)?",
+    `\\x1b[\\]PX^_]${TEXT}(?:${END})?`,
+    `[\\x90\\x98\\x9d-\\x9f]${TEXT}(?:${END})`,
     "\\x1b[ -/]*[0-~]?",
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]",
   ].join("|"),
