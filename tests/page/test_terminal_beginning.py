@@ -19,7 +19,7 @@ CODE = (
     '"""A module."""\n\nimport os\n\n\ndef name(number: int) -> str:\n    return f"{number:04d}"  # 漢字\n'
     * 40
 )
-BAR = r"for i in $(seq 200); do printf '\r\033[32m%3d%%\033[0m [%-20s]' $((i/2)) '##'; done; echo ' bar'; exec cat"
+BAR = r"for i in $(seq 99); do printf '\r\033[32m%3d%%\033[0m [%-9s]' $i '##'; done; echo ' bar'; exec cat"
 LINES = r"seq 300000; printf '\033[?2004h\033[1;31mred\033[0m '; seq 20; echo lines; exec cat"
 SHELL = "PS1='$ ' exec bash --norc --noprofile -i"
 COLOURS = r"printf '\033[44mblue \033[1;4;38;5;208mten\033[0m \033[38;2;1;2;3mtrue\033[0m %s\n' 漢字"
@@ -28,8 +28,9 @@ ASKS = r"""
 import os, tty
 questions = (
     "\x1b[c", "\x1b[>c", "\x1b[=c", "\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1b[?15n", "\x1b[?996n", "\x1b[1$p",
-    "\x1b[?2004$p", "\x1b[18t", "\x1b[14t", "\x1b[16t", "\x1b[21t", "\x1b[>q", "\x1b[x", "\x1b[?u", "\x1bP$qm\x1b\\",
-    '\x1bP$q"p\x1b\\', "\x1bP+q544e\x1b\\", "\x1b]4;1;?\x07", "\x1b]10;?\x07", "\x1b]11;?\x1b\\", "\x1b]12;?\x07",
+    "\x1b[?2004$p", "\x1b[18t", "\x1b[14t", "\x1b[16t", "\x1b[21t", "\x1b[>q", "\x1b[x", "\x1b[?u",
+    "\x1bP$qm\x1b\\", '\x1bP$q"p\x1b\\', "\x1bP+q544e\x1b\\", "\x1b]4;1;?\x07", "\x1b]10;?\x07",
+    "\x1b]11;?\x1b\\", "\x1b]12;?\x07",
     "\x1b]10;?;?\x07", "\x1b]52;c;?\x07", "\x1bZ", "\x05", "\x1b[?1004h", "\x1b[?1000;1004h", "\x1b[?1$u",
     "\x1b[1;1;1;1;1;1*y",
 )

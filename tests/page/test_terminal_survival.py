@@ -1,4 +1,4 @@
-"""A terminal in the browser goes on: after kill -9 of the shim or the server, in a flood, on a slow machine."""
+"""A terminal in the browser goes on: after kill -9 of the shim or the server, in a flood; also a slow one."""
 
 import os
 import re
@@ -141,6 +141,21 @@ def heap_bytes(page: Page) -> int:
     found = session.send("Runtime.getHeapUsage")["usedSize"]
     session.detach()
     return int(found)
+
+
+def test_a_terminal_can_be_left_and_entered_in_a_flood(terminal: XTerm, site: Site) -> None:
+    """The page has no error at its end: its fixture looks."""
+    terminal.open(site.origin, site.server.execute("yes 'all work and no play'", pty=True))
+    parts = terminal.page.get_by_role("navigation", name="Parts of this job")
+    for _ in range(5):
+        terminal.wait_for("all work")
+        parts.get_by_role("link", name="Log").click()
+        terminal.page.wait_for_selector(".job[data-part=log]")
+        parts.get_by_role("link", name="Terminal").click()
+        terminal.page.wait_for_selector(".job[data-part=terminal]")
+        terminal.wait_for_state("looks")
+    terminal.press("Control+c")
+    terminal.wait_for_state("over")
 
 
 def test_a_page_that_draws_too_slowly_begins_anew(terminal: XTerm, site: Site, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ return (async () => {
   const [[rows, cols]] = steps, term = new Terminal({ rows, cols, scrollback: 5000 });
   for (const [rows, cols, data] of steps) {
     term.resize(cols, rows);
-    await new Promise((done) => term.write(Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)), done));
+    const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+    await new Promise((done) => term.write(bytes, done));
   }
   return pictureOf(term);
 })();
@@ -136,7 +137,8 @@ class XTerm:
     def paste(self, text: str) -> None:
         self.focus()
         self.page.evaluate(
-            """(text) => { const clipboardData = new DataTransfer(); clipboardData.setData("text/plain", text);
+            """(text) => { const clipboardData = new DataTransfer();
+            clipboardData.setData("text/plain", text);
             window.term.textarea.dispatchEvent(
               new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true })); }""",
             text,

@@ -1,6 +1,6 @@
 // A job's terminal: what it shows, live, and the way to type into it.
 //
-// It begins with the job's screen as it is now (event `screen`), then it is told what the job prints (`bytes`).
+// It begins with the job's screen as it is now (`screen`) and goes on with what the job prints (`bytes`).
 // The job has one size: that of the page, or terminal, that is in control (`view`).
 
 import { element, framed } from "./element.js";

@@ -7,19 +7,19 @@ import { count } from "./words.js";
 const SHOWN_PASTE = 2000; // characters
 const SCHEMES = ["http:", "https:"];
 
-// A job can print any address, also one that hides where it leads: all of it is shown, and the person opens it.
+// A job can print any address, also one that hides where it leads: all of it is shown, the person decides.
 export function askToOpen(text) {
   const address = URL.canParse(text) ? new URL(text) : null;
   if (!SCHEMES.includes(address?.protocol)) return;
   const close = () => shown.close();
-  const elsewhere = { target: "_blank", rel: "noopener noreferrer" };
+  const link = { href: address.href, target: "_blank", rel: "noopener noreferrer" };
   const shown = dialog("Open this address?", element("div", {},
     element("p", {}, "The job has printed it."),
     element("p", { class: "address" }, element("code", {}, address.href)),
     element("p", {}, "It leads to ", element("strong", {}, address.host), "."),
     element("p", { class: "choices" },
       element("button", { type: "button", autofocus: true, onclick: close }, "Cancel"), " ",
-      element("a", { class: "button", href: address.href, ...elsewhere, onclick: close }, "Open in a new tab"))));
+      element("a", { class: "button", ...link, onclick: close }, "Open in a new tab"))));
 }
 
 export function askToPaste(text) {
