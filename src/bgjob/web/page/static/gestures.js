@@ -19,7 +19,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     const box = node.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-
   const down = (event) => {
     const at = place(event);
     if (event.button || at.x > node.clientWidth) return; // its scrollbar
@@ -32,7 +31,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     }
     drag = { ...at, kind: event.shiftKey || selects(at.y) ? "span" : "press" };
   };
-
   const move = (event) => {
     const at = place(event);
     const before = pointers.get(event.pointerId);
@@ -74,13 +72,11 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     if (kind === "select") select(begun.x, at.x, true);
     else if (kind === "press" || kind === "span") click(at.x, at.y, event.pointerType === "touch");
   };
-
   const cancelled = (event) => {
     pointers.delete(event.pointerId);
     if (drag?.kind === "select") cancel();
     drag = null;
   };
-
   const wheel = (event) => {
     const { x, y } = place(event);
     const unit = event.deltaMode ? WHEEL_LINE : 1;

@@ -263,7 +263,6 @@ export class Drawing {
 
     // its ends lie out of sight where it begins before the span, or goes on behind it
     const from = Math.max(x0, this.left - 20);
-
     const to = Math.min(end, this.right + 20);
     if (to > from) paintBar(context, way, from, middle - height / 2, to - from, height);
     if (row.left) this.drawLeft(context, x1, middle);
