@@ -90,6 +90,18 @@ class TestAtTheTerminal:
         assert ann.state() == before
         assert "kept" in jobs.interact(job.id, Typed("x")).output.stdout
 
+    def test_what_was_typed_before_a_detach_is_typed(self, jobs: Jobs, person: Enter) -> None:
+        job, ann = repl(jobs), person("ann")
+        for number in range(8):
+            ann.enter(job.id, ">>>")
+            ann.press(*f"n={number}", "Enter", "C-]")  # in one go
+            ann.wait_for("[detached from")
+            assert jobs.interact(job.id, Typed("'n is', n")).output.stdout.endswith(
+                f"('n is', {number})\n>>> "
+            )
+            ann.run("clear")
+            ann.wait_until(lambda: ">>>" not in ann.screen, "the screen is clear")
+
     def test_a_full_screen_program_is_entered_edited_and_left(
         self, jobs: Jobs, person: Enter, tmp_path: Path
     ) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.page.foreign import RESOLVER
 from tests.page.site import Site
+from tests.page.xterm import XTerm
 
 PATIENCE_MS = 60_000
 # Runs before the page's own scripts: what the browser refused is remembered.
@@ -21,6 +22,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 # The browser keeps files of its own there, below a HOME that it is given.
 os.environ.pop("XDG_CONFIG_HOME", None)
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +66,9 @@ def page(tab_of_browser: BrowserContext, site: Site) -> Iterator[Page]:
     yield page
     violations = page.evaluate("() => window.violations")
     assert (problems, violations) == ([], [])
+
+
+@pytest.fixture
+def terminal(page: Page) -> XTerm:
+    """Where the page shows the terminal of a job, once it was opened."""
+    return XTerm(page)

@@ -2,11 +2,12 @@
 
 import contextlib
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
+from bgjob.core.scopes import SCOPES
+from bgjob.web.page.logins import Logins
 from tests.support.http_server import HttpServer
-
-PAGE = "Page (opens once): "
 
 
 class Site(contextlib.AbstractContextManager["Site"]):
@@ -22,10 +23,9 @@ class Site(contextlib.AbstractContextManager["Site"]):
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def new_address(self, path: str = "/") -> str:
+    def new_address(self, path: str = "/", scopes: Collection[str] = tuple(SCOPES)) -> str:
         """With a key that logs one browser in, once."""
-        told = next(line for line in self.server.told if line.startswith(PAGE))
-        return f"{self.origin}{path}#{told.partition('#')[2]}"
+        return f"{self.origin}{path}#key={Logins(str(self.home)).add_key(scopes)}"
 
     def kill(self) -> None:
         self.server.process.send_signal(signal.SIGKILL)

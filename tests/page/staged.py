@@ -30,9 +30,8 @@ for step in range(1, 100000):
 TESTS = """\
 for n in $(seq 1 40); do
   printf 'tests/api/test_orders.py::test_order_%s \\033[32mPASSED\\033[0m\\n' "$n"; sleep 0.02
-done; read _
+done; exec tail -f /dev/null
 """
-SHELL = "bash --norc -i"
 DEPLOY = """\
 printf 'Applying 3 migrations to production:\\n  0041_add_index\\n  0042_split_names\\n  0043_drop_legacy\\n'
 printf 'Continue? [y/N] '; read answer; echo "got $answer"
@@ -110,7 +109,6 @@ def stage(jobs: Jobs, root: Path) -> dict[str, str]:
             options={"memory": "2GB"},
         ),
         "tests": jobs.execute(TESTS, name="tests", cwd=str(project), by=CLAUDE, pty=True),
-        "shell": jobs.execute(SHELL, name="shell", cwd=str(site), by=PERSON, pty=True, env={"PS1": "$ "}),
         "migrate": jobs.execute(DEPLOY, name="migrate", cwd=str(project), by=CLAUDE, pty=True),
         "push": jobs.execute(PASSWORD, name="push", cwd=str(site), by=CODEX, pty=True),
     }

@@ -4,6 +4,7 @@ Two connections to the shim: by one the person types, and holds the job; by the 
 output. The caller waits for either to be readable. If the shim is killed, both are made anew to its guard.
 """
 
+import select
 import time
 from collections import deque
 from typing import Any, Literal, NamedTuple
@@ -25,6 +26,7 @@ MOST_WAITING_BYTES = 1 << 16
 PIECE_BYTES = 1 << 14
 STDIN_WAIT_S = 24 * 3600.0
 READ_BYTES = 1 << 16
+LEAVE_S = 2.0
 
 
 class Request(NamedTuple):
@@ -80,6 +82,12 @@ class Attachment:
         return self.view.in_control == self._number != 0
 
     @property
+    def _types_now(self) -> bool:
+        """The shim may not have seen yet what was typed last."""
+        pending = [*self._requests, *([self._asked] if self._asked else [])]
+        return any(request.kind == "stdin" and not request.fields.get("reply") for request in pending)
+
+    @property
     def holds(self) -> bool:
         """While it does, only people who are attached type into the job."""
         return self._held_since > 0 and (self.is_in_control or self.view.size is None)
@@ -91,6 +99,15 @@ class Attachment:
 
     def descriptors(self) -> list[int]:
         return [line.fileno() for line in (self._typing, self._news) if line]
+
+    def finish(self) -> None:
+        """Leave. What was typed goes into the job before, if it reads soon."""
+        deadline = time.monotonic() + LEAVE_S
+        while self._typing and self._asked and (left_s := deadline - time.monotonic()) > 0:
+            poll = select.poll()
+            poll.register(self._typing.fileno(), select.POLLIN)
+            self.hear({descriptor for descriptor, _ in poll.poll(1000 * left_s)})
+        self.close()
 
     def close(self) -> None:
         for line in filter(None, (self._typing, self._news)):
@@ -108,6 +125,8 @@ class Attachment:
         if not is_reply:
             self._held_since = self._held_since or time.time()
             self._typed_bytes += len(data)
+            # known before the shim tells it: what the job asks its terminal in answer to this is for us
+            self.view = self.view._replace(in_control=self._number)
 
     def close_stdin(self) -> None:
         self._ask("stdin", length=0, close=True, wait_s=STDIN_WAIT_S)
@@ -164,7 +183,8 @@ class Attachment:
 
     def _note(self, told: Answer) -> None:
         if size := told.get("size"):
-            self.view = View((size[0], size[1]), told.get("in_control"))
+            in_control = self._number if self._types_now else told.get("in_control")
+            self.view = View((size[0], size[1]), in_control)
         self.log_end = told.get("end", self.log_end)
         self.is_over = self.is_over or told.get("outcome") is not None
 

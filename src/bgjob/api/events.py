@@ -111,9 +111,9 @@ def events_between(context: Context, start: float, end: float, most: int) -> tup
     with _readable(context):
         _catch_up(context, ())
         for line in event_reader.newest_first(context.store.events):
-            if line.at < start:
+            if line.at < start and line.kind != "ended":  # an end may be told long after it came
                 break
-            if line.at <= end and (event := line.event):
+            if start <= line.at <= end and (event := line.event):
                 if len(found) == most:
                     return found[::-1], True
                 found.append(

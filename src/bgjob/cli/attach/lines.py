@@ -37,7 +37,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
         person = PersonAtLines(attachment, key)
         loop.run(attachment, person, parent)
         person.finish()
-        attachment.close()
+        attachment.finish()
 
     return guarded(act, draws=False)
 

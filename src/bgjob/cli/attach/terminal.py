@@ -40,7 +40,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
         _make_room(f"{one_line(called(job.spec))} - {key.name} detaches")
         person = PersonAtTerminal(context, attachment, key)
         loop.run(attachment, person, parent)
-        attachment.close()
+        attachment.finish()
         return min(person.last_row(), own_size()[0])
 
     return guarded(act, draws=True)

@@ -124,6 +124,8 @@ class Reads:
                 "settings": {name: getattr(settings, name) for name in SHOWN_SETTINGS},
                 "bytes": self._size.measure(MEASURE_S),
                 "free_bytes": disk.f_bavail * disk.f_frsize,
+                "cpus": os.cpu_count(),
+                "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
                 "start": TOOLS.schemas["accepts"]["execute_command"],
                 "options": {name: option.accepted for name, option in ALL_OPTIONS.items()},
             }

@@ -191,6 +191,7 @@ class Viewer:
                     attachment.wait()
                 self._sleep(attachment, more_in_s)
                 self._act(attachment)
+            attachment.finish()
         if attachment.holds:
             self._on_hold()
 

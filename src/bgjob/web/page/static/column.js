@@ -46,7 +46,8 @@ export class Column {
   layOut() {
     const { items } = this;
     const tops = new Float64Array(items.length + 1);
-    for (let index = 0; index < items.length; index += 1) tops[index + 1] = tops[index] + this.heightOf(items[index]);
+    for (let index = 0; index < items.length; index += 1)
+      tops[index + 1] = tops[index] + this.heightOf(items[index]);
     this.tops = tops;
     this.rows.style.height = `${tops[items.length]}px`;
   }
@@ -57,7 +58,8 @@ export class Column {
 
   // The index of the item at this height.
   indexAt(top) {
-    let low = 0, high = this.items.length - 1;
+    let low = 0,
+      high = this.items.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (this.tops[middle] <= top) low = middle;
@@ -73,8 +75,10 @@ export class Column {
 
   place() {
     const { scrollTop, clientHeight } = this.box;
-    const first = this.indexAt(scrollTop - MARGIN_PX), last = this.indexAt(scrollTop + clientHeight + MARGIN_PX);
-    const shown = this.items.slice(first, last + 1), kept = this.at.get(this.kept);
+    const first = this.indexAt(scrollTop - MARGIN_PX),
+      last = this.indexAt(scrollTop + clientHeight + MARGIN_PX);
+    const shown = this.items.slice(first, last + 1),
+      kept = this.at.get(this.kept);
     if (kept < first) shown.unshift(this.items[kept]);
     if (kept > last) shown.push(this.items[kept]);
     const keys = new Set(shown.map((item) => item.key));
@@ -88,7 +92,8 @@ export class Column {
 
   nodeOf(item) {
     if (!this.drawn.has(item.key)) this.drawn.set(item.key, this.make(item));
-    const { node, update } = this.drawn.get(item.key), index = this.at.get(item.key);
+    const { node, update } = this.drawn.get(item.key),
+      index = this.at.get(item.key);
     update(item);
     node.style.transform = `translateY(${this.tops[index]}px)`;
     return node;
@@ -126,8 +131,10 @@ export class Column {
   reveal(key, above = 0) {
     const index = this.at.get(key);
     if (index === undefined) return;
-    const top = this.tops[index] - above, bottom = this.tops[index + 1];
+    const top = this.tops[index] - above,
+      bottom = this.tops[index + 1];
     if (top < this.box.scrollTop) this.box.scrollTop = top;
-    else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom - this.box.clientHeight;
+    else if (bottom > this.box.scrollTop + this.box.clientHeight)
+      this.box.scrollTop = bottom - this.box.clientHeight;
   }
 }

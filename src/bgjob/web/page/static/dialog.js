@@ -7,14 +7,23 @@ let number = 0;
 // Shows it until it is closed. `close` of the answer closes it, with a value that `closed` is told.
 export function dialog(heading, content, { className = "" } = {}) {
   const id = `dialog-${++number}`;
-  const node = element("dialog", { class: className, "aria-labelledby": id }, element("h2", { id }, heading), content);
+  const node = element(
+    "dialog",
+    { class: className, "aria-labelledby": id },
+    element("h2", { id }, heading),
+    content,
+  );
   document.body.append(node);
   const closed = new Promise((answer) =>
     node.addEventListener("close", () => {
       node.remove();
       answer(node.returnValue);
-    }));
-  node.addEventListener("click", (event) => event.target === node && isOutside(node, event) && node.close(""));
+    }),
+  );
+  node.addEventListener(
+    "click",
+    (event) => event.target === node && isOutside(node, event) && node.close(""),
+  );
   node.showModal();
   return { node, closed, close: (value = "") => node.close(value) };
 }
@@ -33,23 +42,40 @@ export async function confirmed(heading, text, act) {
 }
 
 const KEYS = [
-  ["In the list", [
-    ["j k ↓ ↑", "next, previous job"],
-    ["g G", "first, last job"],
-    ["enter", "open the job"],
-    ["a", "attach: its terminal, or a line to type"],
-    ["l", "its log"],
-    ["x", "kill it"],
-    ["m", "all that can be done with it"],
-    ["/", "filter"],
-  ]],
-  ["Everywhere", [
-    ["n", "start a new job"],
-    ["t", "timeline"],
-    ["r", "resources"],
-    ["escape", "back to the list; in the list, the filter is cleared"],
-    ["?", "these keys"],
-  ]],
+  [
+    "In the list",
+    [
+      ["j k ↓ ↑", "next, previous job"],
+      ["g G", "first, last job"],
+      ["enter", "open the job"],
+      ["a", "attach: its terminal, or a line to type"],
+      ["l", "its log"],
+      ["x", "kill it"],
+      ["m", "all that can be done with it"],
+      ["/", "filter"],
+    ],
+  ],
+  [
+    "In the timeline",
+    [
+      ["↓ ↑", "next, previous job"],
+      ["→ ←", "what happened to the job"],
+      ["enter", "open the job"],
+      ["+ -", "closer, wider"],
+      ["shift → ←", "later, earlier"],
+      ["escape", "back from a span that was dragged over"],
+    ],
+  ],
+  [
+    "Everywhere",
+    [
+      ["n", "start a new job"],
+      ["t", "timeline"],
+      ["r", "resources"],
+      ["escape", "back to the list; in the list, the filter is cleared"],
+      ["?", "these keys"],
+    ],
+  ],
 ];
 const FILTER = [
   ["make", "is in the id, name, command, directory, or in who started it"],
@@ -59,12 +85,33 @@ const FILTER = [
 ];
 
 export function help() {
-  const table = (rows, tag) => element("dl", { class: "keys" }, rows.map(([key, what]) =>
-    [element("dt", {}, ...(tag === "kbd" ? key.split(" ").map((one) => element("kbd", {}, one)) : [element("code", {}, key)])),
-      element("dd", {}, what)]).flat());
+  const table = (rows, tag) =>
+    element(
+      "dl",
+      { class: "keys" },
+      rows
+        .map(([key, what]) => [
+          element(
+            "dt",
+            {},
+            ...(tag === "kbd"
+              ? key.split(" ").map((one) => element("kbd", {}, one))
+              : [element("code", {}, key)]),
+          ),
+          element("dd", {}, what),
+        ])
+        .flat(),
+    );
   const close = element("button", { type: "button", autofocus: true, onclick: () => shown.close() }, "Close");
-  const shown = dialog("Keys", element("div", {},
-    KEYS.map(([heading, keys]) => [element("h3", {}, heading), table(keys, "kbd")]).flat(),
-    element("h3", {}, "Words of the filter: all must fit"), table(FILTER, "code"),
-    element("p", { class: "choices" }, close)));
+  const shown = dialog(
+    "Keys",
+    element(
+      "div",
+      {},
+      KEYS.map(([heading, keys]) => [element("h3", {}, heading), table(keys, "kbd")]).flat(),
+      element("h3", {}, "Words of the filter: all must fit"),
+      table(FILTER, "code"),
+      element("p", { class: "choices" }, close),
+    ),
+  );
 }

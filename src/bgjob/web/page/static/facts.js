@@ -8,23 +8,72 @@ import { bytes, duration, moment } from "./words.js";
 const PAUSE_MS = 1000;
 const LEFT_OUT = ["command", "hint", "activity"];
 const LABELS = {
-  job_id: "Id", name: "Name", status: "Status", cause: "Cause", exit_code: "Exit code", signal: "Signal", limit: "Limit", reason: "Reason",
-  cwd: "Directory", by: "Started by", of: "Runs again", pty: "Terminal", created: "Created", started: "Started", ended: "Ended",
-  duration_s: "Duration", phase: "Phase", waits_for_input: "Waits for input", prompt: "Prompt", held_by: "Held by", held_since: "Held since",
-  position: "Position in the queue", priority: "Priority", left_running: "Processes left running", cpu_s: "CPU time", memory_bytes: "Memory",
-  ports: "Ports", output_bytes: "Output", idle_s: "Silent for", log: "Log file", log_note: "About the log file", pid: "Process", descendants: "Descendants",
-  shell: "Shell", stdin: "Input", size: "Size of the terminal", started_by: "Starter", timeout_s: "Time limit", limits: "Limits", limited_by: "Limited by",
-  peak_memory_bytes: "Most memory", group: "Group", queue: "Queue", watch: "Watched for", notify: "Notifies", restart: "Restart", restarts: "Restarts",
+  job_id: "Id",
+  name: "Name",
+  status: "Status",
+  cause: "Cause",
+  exit_code: "Exit code",
+  signal: "Signal",
+  limit: "Limit",
+  reason: "Reason",
+  cwd: "Directory",
+  by: "Started by",
+  of: "Runs again",
+  pty: "Terminal",
+  created: "Created",
+  started: "Started",
+  ended: "Ended",
+  duration_s: "Duration",
+  phase: "Phase",
+  waits_for_input: "Waits for input",
+  prompt: "Prompt",
+  held_by: "Held by",
+  held_since: "Held since",
+  position: "Position in the queue",
+  priority: "Priority",
+  left_running: "Processes left running",
+  cpu_s: "CPU time",
+  memory_bytes: "Memory",
+  ports: "Ports",
+  output_bytes: "Output",
+  idle_s: "Silent for",
+  log: "Log file",
+  log_note: "About the log file",
+  pid: "Process",
+  descendants: "Descendants",
+  shell: "Shell",
+  stdin: "Input",
+  size: "Size of the terminal",
+  started_by: "Starter",
+  timeout_s: "Time limit",
+  limits: "Limits",
+  limited_by: "Limited by",
+  peak_memory_bytes: "Most memory",
+  group: "Group",
+  queue: "Queue",
+  watch: "Watched for",
+  notify: "Notifies",
+  restart: "Restart",
+  restarts: "Restarts",
   runs: "Earlier runs",
 };
 const TIMES = ["created", "started", "ended", "held_since"];
 const LENGTHS = ["duration_s", "cpu_s", "idle_s", "timeout_s"];
 
 export function open(place, app, { job }) {
-  const facts = element("dl", {}), processes = element("section", {}), box = element("div", { class: "scroll facts", tabindex: "0", role: "region", "aria-label": "Facts" },
-    facts, processes);
+  const facts = element("dl", {}),
+    processes = element("section", {}),
+    box = element(
+      "div",
+      { class: "scroll facts", tabindex: "0", role: "region", "aria-label": "Facts" },
+      facts,
+      processes,
+    );
   place.append(box);
-  let timer = 0, isOver = false, isAsking = false, isStale = true;
+  let timer = 0,
+    isOver = false,
+    isAsking = false,
+    isStale = true;
 
   async function look() {
     if (isAsking || isOver || !isStale || document.hidden) return;
@@ -41,7 +90,12 @@ export function open(place, app, { job }) {
 
   function draw(told) {
     if (isOver) return;
-    put(facts, Object.entries(told).filter(([name]) => !LEFT_OUT.includes(name)));
+    put(
+      facts,
+      Object.entries(told).filter(
+        ([name, value]) => !LEFT_OUT.includes(name) && value !== false && value?.length !== 0,
+      ),
+    );
     const tree = told.activity?.tree ?? [];
     processes.replaceChildren(...(tree.length ? [element("h3", {}, "Processes"), treeOf(tree)] : []));
   }
@@ -53,18 +107,25 @@ export function open(place, app, { job }) {
   };
   const end = app.jobs.onchange((changed) => (changed === null || changed.has(job)) && touched());
   look();
-  return { close() {
-    isOver = true;
-    clearTimeout(timer);
-    end();
-  } };
+  return {
+    close() {
+      isOver = true;
+      clearTimeout(timer);
+      end();
+    },
+  };
 }
 
 // Only what has changed is written: a text that is selected stays so.
 function put(list, facts) {
-  const have = new Map([...list.children].filter((node) => node.tagName === "DIV").map((node) => [node.dataset.name, node]));
+  const have = new Map(
+    [...list.children].filter((node) => node.tagName === "DIV").map((node) => [node.dataset.name, node]),
+  );
   const nodes = facts.map(([name, value]) => {
-    const words = inWords(name, value), node = have.get(name) ?? element("div", { "data-name": name }, element("dt", {}, LABELS[name] ?? name), element("dd", {}));
+    const words = inWords(name, value),
+      node =
+        have.get(name) ??
+        element("div", { "data-name": name }, element("dt", {}, LABELS[name] ?? name), element("dd", {}));
     if (node.lastChild.textContent !== words) node.lastChild.textContent = words;
     return node;
   });
@@ -80,22 +141,33 @@ function inWords(name, value) {
   if (value === true) return "yes";
   if (value === false) return "no";
   if (Array.isArray(value)) return value.join(value.some((one) => typeof one === "string") ? "\n" : ", ");
-  if (value && typeof value === "object") return Object.entries(value).map(([key, each]) => `${key}: ${plain(key, each)}`).join("\n");
+  if (value && typeof value === "object")
+    return Object.entries(value)
+      .map(([key, each]) => `${key}: ${plain(key, each)}`)
+      .join("\n");
   return String(value);
 }
 
-const plain = (key, value) => (key.endsWith("_bytes") || ["memory", "output", "file_size"].includes(key) ? bytes(value) : typeof value === "object" ? JSON.stringify(value) : String(value));
+const plain = (key, value) =>
+  key.endsWith("_bytes") || ["memory", "output", "file_size"].includes(key)
+    ? bytes(value)
+    : typeof value === "object"
+      ? JSON.stringify(value)
+      : String(value);
 
 function runInWords({ ended, duration_s, exit_code, signal, limit }) {
-  const how = limit ? `over its ${limit} limit` : signal ?? `exit code ${exit_code}`;
+  const how = limit ? `over its ${limit} limit` : (signal ?? `exit code ${exit_code}`);
   return `${moment(ended)}  ${how} after ${duration(duration_s)}`;
 }
 
 // Each process below its parent.
 function treeOf(tree) {
-  const known = new Set(tree.map((process) => process.pid)), lines = [];
+  const known = new Set(tree.map((process) => process.pid)),
+    lines = [];
   const add = (process, depth) => {
-    lines.push(`${String(process.pid).padStart(7)}  ${process.state.padEnd(9)}  ${"  ".repeat(depth)}${process.command}`);
+    lines.push(
+      `${String(process.pid).padStart(7)}  ${process.state.padEnd(9)}  ${"  ".repeat(depth)}${process.command}`,
+    );
     for (const child of tree) if (child.parent_pid === process.pid) add(child, depth + 1);
   };
   for (const process of tree) if (!known.has(process.parent_pid)) add(process, 0);

@@ -2,8 +2,9 @@
 
 import { drawing } from "./element.js";
 
-const PATHS = {
-  asking: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13M6.1 6.2c.1-1.1.9-1.7 2-1.7s1.9.7 1.9 1.6c0 1.4-1.9 1.5-1.9 3M8 11.4v.1",
+export const PATHS = {
+  asking:
+    "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13M6.1 6.2c.1-1.1.9-1.7 2-1.7s1.9.7 1.9 1.6c0 1.4-1.9 1.5-1.9 3M8 11.4v.1",
   running: "M8 3.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9",
   paused: "M5.5 4v8M10.5 4v8",
   queued: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11M8 5v3.2l2 1.3",
@@ -19,8 +20,11 @@ const PATHS = {
 };
 
 export function icon(name) {
-  return drawing("svg", { viewBox: "0 0 16 16", class: `icon ${name}`, "aria-hidden": "true", focusable: "false" },
-    drawing("path", { d: PATHS[name] }));
+  return drawing(
+    "svg",
+    { viewBox: "0 0 16 16", class: `icon ${name}`, "aria-hidden": "true", focusable: "false" },
+    drawing("path", { d: PATHS[name] }),
+  );
 }
 
 export function iconOf(row) {

@@ -1,11 +1,23 @@
 // One job: how it stands, what can be done with it, and its log, terminal or facts below.
 
-import { actionsOf, attach, canType, downloadOf, isAlive, killJob, pauseJob, rerunJob, resumeJob, signalJob, SIGNALS } from "./actions.js";
+import {
+  actionsOf,
+  attach,
+  canType,
+  downloadOf,
+  isAlive,
+  killJob,
+  pauseJob,
+  rerunJob,
+  resumeJob,
+  signalJob,
+  SIGNALS,
+} from "./actions.js";
 import { Answer } from "./answer.js";
 import { element, framed } from "./element.js";
 import { icon, iconOf } from "./icons.js";
 import { openMenu } from "./menu.js";
-import { howItEnded, portLink } from "./row.js";
+import { howItEnded, portLink, withNames } from "./row.js";
 import { get } from "./wire.js";
 import { duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
@@ -70,16 +82,19 @@ class JobView {
     this.name = element("h2", {});
     this.number = element("code", { class: "quiet", title: "The id of this job" });
     this.actions = element("div", { class: "actions" });
-    this.facts = element("p", { class: "facts" });
+    this.brief = element("p", { class: "brief" });
     this.time = element("span", { class: "took" });
     this.command = element("div", { class: "whole-command" });
-    this.asked = element("div", { class: "asked", hidden: true });
     this.parts = element("nav", { class: "parts", "aria-label": "Parts of this job" });
     this.below = element("div", { class: "part" });
     this.typing = element("div", { class: "typing" });
-    this.head = element("section", { class: "head", "aria-label": "This job" },
+    this.head = element(
+      "section",
+      { class: "head", "aria-label": "This job" },
       element("div", { class: "first" }, this.state, this.name, this.number, this.actions),
-      this.facts, this.command, this.asked);
+      this.brief,
+      this.command,
+    );
     this.place.append(element("p", { class: "note" }, "Reading the job …"));
   }
 
@@ -93,23 +108,21 @@ class JobView {
       return this.app.fail(problem);
     }
     if (this.isClosed) return;
-    if (this.job.job_id !== this.id) return this.app.go({ ...this.query, job: this.job.job_id }, { replace: true }), this.rename();
-    this.draw();
-  }
-
-  // The address may have a name, or the beginning of an id.
-  rename() {
-    this.id = this.job.job_id;
-    this.query = { ...this.query, job: this.id };
-    this.app.query = this.query;
     this.draw();
   }
 
   gone(heading, words) {
     this.isGone = true;
     this.closePart();
-    this.place.replaceChildren(element("section", { class: "note" }, element("h2", {}, heading), element("p", {}, words),
-      element("p", {}, element("a", { href: "/" }, "All jobs"))));
+    this.place.replaceChildren(
+      element(
+        "section",
+        { class: "note" },
+        element("h2", {}, heading),
+        element("p", {}, words),
+        element("p", {}, element("a", { href: "/" }, "All jobs")),
+      ),
+    );
   }
 
   drawNow() {
@@ -117,44 +130,77 @@ class JobView {
     if (this.isClosed || this.isGone) return;
     if (!row && this.row) return this.gone("This job was removed", "Its output is gone, too.");
     if (!row) return;
-    const isFirst = !this.row, before = this.row;
+    const isFirst = !this.row,
+      before = this.row;
     this.row = row;
     if (isFirst) this.place.replaceChildren(this.head, this.parts, this.below, this.typing);
     if (row !== before) this.show(row);
     this.showCommand(this.job?.command ?? row.command);
     this.tick();
     if (isFirst) return this.openPart();
-    if (row !== before) this.showLine();
     this.part?.update?.();
   }
 
   show(row) {
     this.state.className = `state ${iconOf(row)}`;
-    this.state.replaceChildren(icon(iconOf(row)), element("span", {}, state(row)));
+    this.state.replaceChildren(
+      icon(iconOf(row)),
+      element("span", {}, row.group === "asking" ? "waits for you" : state(row)),
+    );
     this.name.textContent = title(row);
     this.name.classList.toggle("nameless", !row.name);
     this.number.textContent = short(row.id);
     this.showActions(row);
     this.showFacts(row);
     this.showParts(row);
-    this.showQuestion(row);
+    this.showLine();
   }
 
   showActions(row) {
-    const { app } = this, mayKill = app.may("kill"), isRunning = isAlive(row) && row.group !== "queued" && !row.left;
+    const { app } = this,
+      mayKill = app.may("kill"),
+      isRunning = isAlive(row) && row.group !== "queued" && !row.left;
     const key = JSON.stringify([row.group, row.phase, row.status, row.left]);
     if (this.acted === key) return;
     this.acted = key;
-    const button = (name, act, className = "") => element("button", { type: "button", class: className, onclick: () => act(app, this.row) }, name);
-    const menuButton = (name, act) => element("button", { type: "button", "aria-haspopup": "menu", "aria-expanded": "false", onclick: (event) => act(event.currentTarget) }, name, icon("fold"));
-    this.actions.replaceChildren(...[
-      mayKill && isRunning && (row.phase === "paused" ? button("Resume", resumeJob) : button("Pause", pauseJob)),
-      mayKill && isRunning && menuButton("Signal", (at) => openMenu(at, SIGNALS.map((name) => ({ name: `SIG${name}`, act: () => signalJob(app, this.row, name) })), "Send a signal")),
-      mayKill && isAlive(row) && button("Kill", killJob, "danger"),
-      !isAlive(row) && app.may("run") && button("Run again", rerunJob),
-      row.group !== "queued" && element("a", { class: "button", href: downloadOf(row), download: true }, "Download"),
-      this.more = menuButton("More", () => this.menu()),
-    ].filter(Boolean));
+    const button = (name, act, className = "") =>
+      element("button", { type: "button", class: className, onclick: () => act(app, this.row) }, name);
+    const menuButton = (name, act) =>
+      element(
+        "button",
+        {
+          type: "button",
+          "aria-haspopup": "menu",
+          "aria-expanded": "false",
+          onclick: (event) => act(event.currentTarget),
+        },
+        name,
+        icon("fold"),
+      );
+    this.actions.replaceChildren(
+      ...[
+        mayKill &&
+          isRunning &&
+          (row.phase === "paused" ? button("Resume", resumeJob) : button("Pause", pauseJob)),
+        mayKill &&
+          isRunning &&
+          menuButton("Signal", (at) =>
+            openMenu(
+              at,
+              SIGNALS.map((name) => ({
+                name: `SIG${name}`,
+                act: () => signalJob(app, this.row, name),
+              })),
+              "Send a signal",
+            ),
+          ),
+        mayKill && isAlive(row) && button("Kill", killJob, "danger"),
+        !isAlive(row) && app.may("run") && button("Run again", rerunJob),
+        row.group !== "queued" &&
+          element("a", { class: "button", href: downloadOf(row), download: true }, "Download"),
+        (this.more = menuButton("More", () => this.menu())),
+      ].filter(Boolean),
+    );
   }
 
   menu() {
@@ -164,47 +210,86 @@ class JobView {
   showFacts(row) {
     const fact = (words, title = null) => element("span", { title }, words);
     const began = row.started ?? row.created;
-    this.facts.replaceChildren(...[
-      this.time,
-      row.group === "ended" ? fact(`ended ${when(row.ended ?? row.created)}`, moment(row.ended ?? row.created))
-        : row.group === "queued" ? fact(`queued since ${when(row.created)}`, moment(row.created)) : fact(`since ${when(began)}`, moment(began)),
-      row.group === "ended" && howItEnded(row) && element("span", { class: row.status }, howItEnded(row)),
-      row.group === "queued" && row.reason && fact(row.reason),
-      ...(row.ports ?? []).map(portLink),
-      row.held && element("span", { class: "tag held" }, icon("person"), `held by ${row.held.by} since ${when(row.held.since)}`),
-      row.restarts && fact(`restarted ${row.restarts === 1 ? "once" : `${row.restarts} times`}`),
-      row.by && fact(`by ${row.by}`),
-      row.cwd && element("code", {}, row.cwd),
-      row.of && element("a", { href: `/?job=${row.of}` }, "runs an earlier job again"),
-    ].filter(Boolean));
+    this.brief.replaceChildren(
+      ...[
+        this.time,
+        row.group === "ended"
+          ? fact(`ended ${when(row.ended ?? row.created)}`, moment(row.ended ?? row.created))
+          : row.group === "queued"
+            ? fact(`queued since ${when(row.created)}`, moment(row.created))
+            : fact(`since ${when(began)}`, moment(began)),
+        row.group === "ended" && howItEnded(row) && element("span", { class: row.status }, howItEnded(row)),
+        row.group === "queued" && row.reason && fact(withNames(row.reason, this.app.jobs)),
+        ...(row.ports ?? []).map(portLink),
+        row.held &&
+          element(
+            "span",
+            { class: "tag held" },
+            icon("person"),
+            `held by ${row.held.by} since ${when(row.held.since)}`,
+          ),
+        row.restarts && fact(`restarted ${row.restarts === 1 ? "once" : `${row.restarts} times`}`),
+        row.by && fact(`by ${row.by}`),
+        row.cwd && element("code", {}, row.cwd),
+        row.of && element("a", { href: `/?job=${row.of}` }, "runs an earlier job again"),
+      ].filter(Boolean),
+    );
   }
 
   showCommand(command) {
     if (this.shownCommand === command) return;
     this.shownCommand = command;
     const isLong = command.length > LONG_COMMAND || command.includes("\n");
-    const block = element("pre", { class: "wrapped", tabindex: isLong ? "0" : null, role: isLong ? "region" : null, "aria-label": isLong ? "Command" : null }, command);
-    this.command.replaceChildren(isLong
-      ? element("details", {}, element("summary", {}, element("code", {}, command.replace(/\s+/g, " ").slice(0, 300))), block)
-      : block);
+    const block = element(
+      "pre",
+      {
+        class: "wrapped",
+        tabindex: isLong ? "0" : null,
+        role: isLong ? "region" : null,
+        "aria-label": isLong ? "Command" : null,
+      },
+      command,
+    );
+    this.command.replaceChildren(
+      isLong
+        ? element(
+            "details",
+            {},
+            element("summary", {}, element("code", {}, command.replace(/\s+/g, " ").slice(0, 300))),
+            block,
+          )
+        : block,
+    );
   }
 
-  showQuestion(row) {
-    const isAsking = row.group === "asking";
-    this.asked.hidden = !isAsking;
-    if (!isAsking) {
-      this.asked.replaceChildren();
+  // A question stands below the log, with what is needed to answer it, and so does a line to type into a job without
+  // a terminal. In the terminal both are on the screen.
+  showLine() {
+    const { row, app } = this;
+    const isShown = this.partName() !== "terminal" && (row.group === "asking" || (!row.pty && canType(row)));
+    if (!isShown || (row.group !== "asking" && !app.may("run"))) {
+      this.typing.replaceChildren();
       this.answer = null;
-      return;
+    } else if (this.answer) this.answer.update(row);
+    else {
+      const end = row.pty
+        ? []
+        : [
+            element(
+              "button",
+              { type: "button", title: "As ctrl-d does", onclick: () => this.answer.end() },
+              "End the input",
+            ),
+          ];
+      this.answer = new Answer(app, row, end);
+      this.typing.replaceChildren(this.answer.node);
     }
-    this.answer ??= new Answer(this.app);
-    this.answer.update(row);
-    if (!this.answer.node.isConnected) this.asked.replaceChildren(this.answer.node);
   }
 
   tick() {
     if (!this.row) return;
-    const { row } = this, seconds = row.group === "queued" ? null : took(row);
+    const { row } = this,
+      seconds = row.group === "queued" ? null : took(row);
     const words = seconds === null ? "" : row.ended ? duration(seconds) : soFar(seconds);
     if (this.time.textContent !== words) this.time.textContent = words;
   }
@@ -212,7 +297,8 @@ class JobView {
   // -- its parts ----------------------------------------------------------------------------------
 
   partName() {
-    const { view } = this.query, isTerminal = this.row.pty && isAlive(this.row);
+    const { view } = this.query,
+      isTerminal = this.row.pty && isAlive(this.row);
     if (view === "terminal" && !this.row.pty) return "log";
     return PARTS[view] ? view : isTerminal && this.row.group !== "queued" ? "terminal" : "log";
   }
@@ -220,12 +306,20 @@ class JobView {
   showParts(row) {
     const now = this.partName();
     const names = Object.keys(PARTS).filter((name) => name !== "terminal" || row.pty);
-    this.parts.replaceChildren(...names.map((name) =>
-      element("a", { href: `/?job=${row.id}&view=${name}`, "aria-current": name === now ? "page" : null }, PARTS[name].name)));
+    this.parts.replaceChildren(
+      ...names.map((name) =>
+        element(
+          "a",
+          { href: `/?job=${row.id}&view=${name}`, "aria-current": name === now ? "page" : null },
+          PARTS[name].name,
+        ),
+      ),
+    );
   }
 
   async openPart() {
-    const mine = ++this.turn, name = this.partName();
+    const mine = ++this.turn,
+      name = this.partName();
     this.showParts(this.row);
     this.closePart();
     const place = element("div", { class: `view ${name}` });
@@ -236,17 +330,7 @@ class JobView {
     this.part = module.open(place, this.app, { ...this.query, job: this.id });
     this.place.dataset.part = name;
     this.showLine();
-    if (this.query.type) (this.row.group === "asking" ? this.answer : this.line)?.focus();
-  }
-
-  // A job without a terminal has a line to type into, below its log; while it asks, that is beside the question.
-  showLine() {
-    const { row, app } = this, hasLine = this.partName() === "log" && !row.pty && canType(row) && app.may("run");
-    if (!hasLine) this.line = null;
-    else this.line ??= new Answer(app, { isQuiet: true });
-    this.line?.update(row);
-    const isShown = this.line && (row.group !== "asking" || this.line.isUsed);
-    this.typing.replaceChildren(...(isShown ? [this.line.node] : []));
+    if (this.query.type) this.answer?.focus();
   }
 
   closePart() {
@@ -255,7 +339,9 @@ class JobView {
   }
 }
 
-const NOT_THERE = { open: (place) => {
-  place.append(element("p", { class: "note" }, "This part of the page cannot be loaded."));
-  return { close() {} };
-} };
+const NOT_THERE = {
+  open: (place) => {
+    place.append(element("p", { class: "note" }, "This part of the page cannot be loaded."));
+    return { close() {} };
+  },
+};

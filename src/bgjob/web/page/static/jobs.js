@@ -1,8 +1,13 @@
 // All jobs as the server has told them, and what each used in the last ten minutes.
 
-const MOST_SAMPLES = 600, KEPT_S = 600;
+const MOST_SAMPLES = 600,
+  KEPT_S = 600;
 const ANYWHERE = ["id", "name", "command", "cwd", "by"];
-const FIELDS = { session: "session", group: "job_group", ...Object.fromEntries(ANYWHERE.map((name) => [name, name])) };
+const FIELDS = {
+  session: "session",
+  group: "job_group",
+  ...Object.fromEntries(ANYWHERE.map((name) => [name, name])),
+};
 const GROUPS = { asking: 0, running: 1, queued: 2, ended: 3 };
 export const STATUS_WORDS = ["queued", "running", "completed", "failed", "killed"];
 
@@ -93,7 +98,9 @@ export function filterOf(text) {
 }
 
 function testOf(word) {
-  const at = word.indexOf("="), field = word.slice(0, at), value = word.slice(at + 1);
+  const at = word.indexOf("="),
+    field = word.slice(0, at),
+    value = word.slice(at + 1);
   if (field === "status") return (row) => row.status === value;
   if (field === "cwd" && value.startsWith("/")) {
     const directory = `${value.replace(/\/+$/, "")}/`;
@@ -108,7 +115,9 @@ const has = (text, word) => (text ?? "").toLowerCase().includes(word);
 
 // What is wrong with the words of a filter; null: nothing.
 export function filterProblem(text) {
-  const wrong = text.split(/\s+/).find((word) => word.startsWith("status=") && !STATUS_WORDS.includes(word.slice(7)));
+  const wrong = text
+    .split(/\s+/)
+    .find((word) => word.startsWith("status=") && !STATUS_WORDS.includes(word.slice(7)));
   return wrong ? `There is no status “${wrong.slice(7)}”: it is one of ${STATUS_WORDS.join(", ")}.` : null;
 }
 

@@ -11,13 +11,14 @@ import { countsInWords, sectionsOf, WAYS } from "./sections.js";
 import { startForm } from "./start.js";
 import { count } from "./words.js";
 
-const HEIGHTS = { row: 34, heading: 38, asking: 124 }, NARROW = { row: 56, heading: 38, asking: 180 };
+const HEIGHTS = { row: 34, heading: 38, asking: 74 },
+  NARROW = { row: 56, heading: 38, asking: 180 };
 const narrow = matchMedia("(max-width: 44rem)");
 const PAGE_ROWS = 15;
 const COLUMNS = {
-  running: ["CPU", "Memory", "Time", "Since"],
-  queued: ["Why", "", "Waits", "Since"],
-  ended: ["How", "", "Took", "Ended"],
+  running: { usage: "CPU Memory", took: "Time", when: "Since" },
+  queued: { usage: "Why", took: "Waits", when: "Since" },
+  ended: { usage: "How", took: "Took", when: "Ended" },
 };
 
 // Where the list was left: a user who comes back from a job finds it so.
@@ -56,12 +57,34 @@ class List {
   }
 
   build() {
-    this.field = element("input", { type: "search", id: "filter", placeholder: "Filter", autocomplete: "off", spellcheck: "false",
-      "aria-keyshortcuts": "/", value: this.filter, oninput: () => this.changeFilter(), onkeydown: (event) => this.fieldKey(event) });
+    this.field = element("input", {
+      type: "search",
+      id: "filter",
+      placeholder: "Filter",
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-keyshortcuts": "/",
+      value: this.filter,
+      oninput: () => this.changeFilter(),
+      onkeydown: (event) => this.fieldKey(event),
+    });
     this.counts = element("p", { class: "counts", role: "status" });
-    const ways = element("div", { class: "ways", role: "group", "aria-label": "Group jobs by" },
+    const ways = element(
+      "div",
+      { class: "ways", role: "group", "aria-label": "Group jobs by" },
       Object.entries(WAYS).map(([key, name]) =>
-        element("button", { type: "button", "aria-pressed": String(key === this.by), "data-by": key, onclick: () => this.groupBy(key) }, name)));
+        element(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": String(key === this.by),
+            "data-by": key,
+            onclick: () => this.groupBy(key),
+          },
+          name,
+        ),
+      ),
+    );
     this.ways = ways;
     this.box = element("div", { class: "scroll" });
     this.note = element("section", { class: "note" });
@@ -69,8 +92,17 @@ class List {
     this.column.rows.setAttribute("aria-label", "Jobs");
     this.place.append(
       element("h2", { class: "unseen" }, "Jobs"),
-      element("div", { class: "bar" }, element("label", { for: "filter", class: "unseen" }, "Filter"), this.field, ways, this.counts),
-      this.note, this.box);
+      element(
+        "div",
+        { class: "bar" },
+        element("label", { for: "filter", class: "unseen" }, "Filter"),
+        this.field,
+        ways,
+        this.counts,
+      ),
+      this.note,
+      this.box,
+    );
     this.box.addEventListener("focusin", (event) => {
       const id = event.target.closest(".row")?.dataset.id;
       if (id) this.choose(id);
@@ -82,13 +114,21 @@ class List {
   arrangeNow() {
     const { rows } = this.app.jobs;
     const { sections, total } = sectionsOf(rows.values(), this);
-    const heights = narrow.matches ? NARROW : HEIGHTS, items = [];
+    const heights = narrow.matches ? NARROW : HEIGHTS,
+      items = [];
     for (const section of sections) {
       items.push({ key: section.key, height: heights.heading, section });
       if (section.isFolded) continue;
       section.rows.forEach((row, at) => {
         const isAsking = row.group === "asking";
-        items.push({ key: row.id, height: isAsking ? heights.asking : heights.row, measured: isAsking, row, section, position: at + 1 });
+        items.push({
+          key: row.id,
+          height: isAsking ? heights.asking : heights.row,
+          measured: isAsking,
+          row,
+          section,
+          position: at + 1,
+        });
       });
     }
     this.rows = items.filter((item) => item.row);
@@ -107,7 +147,9 @@ class List {
 
   tell(total, all) {
     const { isComplete, problem } = this.app.jobs;
-    const shown = this.filter.trim() ? `${total.all.toLocaleString("en")} of ${count(all, "job")}` : countsInWords(total);
+    const shown = this.filter.trim()
+      ? `${total.all.toLocaleString("en")} of ${count(all, "job")}`
+      : countsInWords(total);
     const reading = isComplete ? "" : all ? "reading older jobs …" : "reading jobs …";
     const words = [shown, reading].filter(Boolean).join(", ");
     if (this.counts.textContent !== words) this.counts.textContent = words;
@@ -125,7 +167,11 @@ class List {
     if (this.noted === key) return;
     this.noted = key;
     const [kind, ...words] = key.split(" ");
-    const parts = { problem: () => problemNote(words.join(" ")), filter: () => this.noMatch(words.join(" ")), empty: () => emptyNote(this.app) };
+    const parts = {
+      problem: () => problemNote(words.join(" ")),
+      filter: () => this.noMatch(words.join(" ")),
+      empty: () => emptyNote(this.app),
+    };
     this.note.replaceChildren(...(parts[kind]?.() ?? []));
     this.note.hidden = !kind;
   }
@@ -133,29 +179,62 @@ class List {
   noMatch(problem) {
     return [
       element("h2", {}, "No job fits"),
-      element("p", {}, problem || "All words of the filter must fit. ", problem ? " " : "",
-        element("button", { type: "button", onclick: () => this.clearFilter() }, "Clear the filter")),
+      element(
+        "p",
+        {},
+        problem || "All words of the filter must fit. ",
+        problem ? " " : "",
+        element("button", { type: "button", onclick: () => this.clearFilter() }, "Clear the filter"),
+      ),
     ];
   }
 
   rowNode() {
     const made = new RowNode(this.app);
-    return { made, node: made.node, update: (item) =>
-      made.update(item.row, { isSelected: item.key === this.selected, position: item.position, count: item.section.rows.length }) };
+    return {
+      made,
+      node: made.node,
+      update: (item) =>
+        made.update(item.row, {
+          isSelected: item.key === this.selected,
+          position: item.position,
+          count: item.section.rows.length,
+        }),
+    };
   }
 
   headingNode({ section: { key, heading } }) {
     const state = key.startsWith("state ") ? key.slice(6) : "";
     const counts = element("span", { class: "quiet" });
-    const button = element("button", { type: "button", class: "fold", onclick: () => this.fold(key) }, icon("fold"), heading, " ", counts);
-    const columns = (COLUMNS[state] ?? []).map((name) => element("span", {}, name));
-    const node = element("div", { role: "listitem", class: `heading ${state}` }, element("h3", {}, button),
-      element("span", { class: "columns", "aria-hidden": "true" }, columns));
-    return { node, update: ({ section }) => {
-      button.setAttribute("aria-expanded", String(!section.isFolded));
-      const words = state ? section.rows.length.toLocaleString("en") : countsInWords(section.counts);
-      if (counts.textContent !== words) counts.textContent = words;
-    } };
+    const button = element(
+      "button",
+      { type: "button", class: "fold", onclick: () => this.fold(key) },
+      icon("fold"),
+      heading,
+      " ",
+      counts,
+    );
+    const columns = Object.entries(COLUMNS[state] ?? {}).map(([name, words]) =>
+      element(
+        "span",
+        { class: name, "aria-hidden": "true" },
+        words.split(" ").map((word) => element("span", {}, word)),
+      ),
+    );
+    const node = element(
+      "div",
+      { role: "listitem", class: `heading line ${state}` },
+      element("h3", {}, button),
+      columns,
+    );
+    return {
+      node,
+      update: ({ section }) => {
+        button.setAttribute("aria-expanded", String(!section.isFolded));
+        const words = state ? section.rows.length.toLocaleString("en") : countsInWords(section.counts);
+        if (counts.textContent !== words) counts.textContent = words;
+      },
+    };
   }
 
   // -- choices ------------------------------------------------------------------------------------
@@ -176,7 +255,8 @@ class List {
   groupBy(way) {
     this.by = way;
     keep("list by", way);
-    for (const button of this.ways.children) button.setAttribute("aria-pressed", String(button.dataset.by === way));
+    for (const button of this.ways.children)
+      button.setAttribute("aria-pressed", String(button.dataset.by === way));
     this.remember();
     this.arrangeNow();
   }
@@ -202,12 +282,13 @@ class List {
   }
 
   key(event) {
-    const row = this.app.jobs.rows.get(this.selected), { app } = this;
+    const row = this.app.jobs.rows.get(this.selected),
+      { app } = this;
     const by = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, PageDown: PAGE_ROWS, PageUp: -PAGE_ROWS }[event.key];
     if (by) return this.move(this.at() + by);
     const to = { g: 0, Home: 0, G: Infinity, End: Infinity }[event.key];
     if (to !== undefined) return this.move(to);
-    if (event.key === "/") this.field.select(), this.field.focus();
+    if (event.key === "/") (this.field.select(), this.field.focus());
     else if (event.key === "Escape") this.filter ? this.clearFilter() : this.focusSelected();
     else if (!row) return false;
     else if (event.key === "Enter" && isButton(event.target)) return false;
@@ -223,7 +304,12 @@ class List {
   attach(row) {
     if (!this.app.may("run")) this.app.say("This login may not type into jobs.");
     else if (canType(row) || row.pty) attach(this.app, row);
-    else this.app.say(isAlive(row) ? "This job has no input to type into." : "This job has ended: there is nothing to type into.");
+    else
+      this.app.say(
+        isAlive(row)
+          ? "This job has no input to type into."
+          : "This job has ended: there is nothing to type into.",
+      );
   }
 
   kill(row) {
@@ -268,15 +354,28 @@ const isButton = (node) => Boolean(node.closest?.("button"));
 const problemNote = (problem) => [
   element("h2", {}, "The jobs cannot be read"),
   element("p", {}, problem),
-  element("p", {}, "What is shown was read before. The page goes on by itself when the jobs can be read again."),
+  element(
+    "p",
+    {},
+    "What is shown was read before. The page goes on by itself when the jobs can be read again.",
+  ),
 ];
 
 function emptyNote(app) {
-  const start = app.may("run") && element("button", { type: "button", class: "main", onclick: () => startForm(app) }, "Start a job");
+  const start =
+    app.may("run") &&
+    element("button", { type: "button", class: "main", onclick: () => startForm(app) }, "Start a job");
   return [
     element("h2", {}, "No jobs yet"),
-    element("p", {}, start ? "Start one here, or let your agent call " : "Let your agent call ", element("code", {}, "execute_command"), "; ",
-      element("code", {}, "bgjob run -- make"), " works too."),
+    element(
+      "p",
+      {},
+      start ? "Start one here, or let your agent call " : "Let your agent call ",
+      element("code", {}, "execute_command"),
+      "; ",
+      element("code", {}, "bgjob run -- make"),
+      " works too.",
+    ),
     ...(start ? [element("p", {}, start)] : []),
   ];
 }

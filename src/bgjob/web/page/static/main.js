@@ -2,6 +2,7 @@
 
 import { help } from "./dialog.js";
 import { element } from "./element.js";
+import { icon } from "./icons.js";
 import { Jobs } from "./jobs.js";
 import { startForm } from "./start.js";
 import { allowStyles } from "./styles_without_inline.js";
@@ -19,9 +20,13 @@ const AWAY = "The server does not answer. Jobs go on; the page tries again …";
 const AWAY_AFTER_MS = 700;
 const SAID_MS = 8000;
 
-const main = document.querySelector("#main"), said = document.querySelector("#said");
+const main = document.querySelector("#main"),
+  said = document.querySelector("#said");
 const connection = document.querySelector("#connection");
-let view = null, viewName = null, turn = 0, away = 0;
+let view = null,
+  viewName = null,
+  turn = 0,
+  away = 0;
 
 const app = {
   jobs: new Jobs(),
@@ -72,10 +77,22 @@ function loggedOut() {
   document.querySelector("#views").replaceChildren();
   document.querySelector("#always").replaceChildren();
   main.replaceChildren(
-    element("section", { class: "note" },
+    element(
+      "section",
+      { class: "note" },
       element("h2", {}, "This browser is not logged in"),
-      element("p", {}, "Run ", element("code", {}, "bgjob page"), " in a terminal of the machine that runs the server: ",
-        "it opens this page, logged in. ", element("code", {}, "bgjob page --print"), " prints the address instead.")));
+      element(
+        "p",
+        {},
+        "Run ",
+        element("code", {}, "bgjob page"),
+        " in a terminal of the machine that runs the server: ",
+        "it opens this page, logged in. ",
+        element("code", {}, "bgjob page --print"),
+        " prints the address instead.",
+      ),
+    ),
+  );
   document.title = "bgjob";
   document.body.dataset.view = "out";
 }
@@ -83,26 +100,43 @@ function loggedOut() {
 // -- head --------------------------------------------------------------------------------------------
 
 function navigation(name) {
-  const links = Object.entries(VIEWS).filter(([, each]) => each.name).map(([key, each]) =>
-    element("a", { href: key === "list" ? "/" : `/?view=${key}`, "aria-current": name === key ? "page" : null }, each.name));
+  const links = Object.entries(VIEWS)
+    .filter(([, each]) => each.name)
+    .map(([key, each]) =>
+      element(
+        "a",
+        {
+          href: key === "list" ? "/" : `/?view=${key}`,
+          "aria-current": name === key ? "page" : null,
+        },
+        each.name,
+      ),
+    );
   document.querySelector("#views").replaceChildren(...links);
 }
 
 function alwaysThere() {
-  const start = element("button", { type: "button", class: "main", "aria-keyshortcuts": "n", onclick: () => startForm(app) }, "New job");
+  const start = element(
+    "button",
+    { type: "button", class: "main", "aria-keyshortcuts": "n", onclick: () => startForm(app) },
+    icon("plus"),
+    element("span", {}, "New job"),
+  );
   const keys = element("button", { type: "button", "aria-label": "Keys", title: "Keys", onclick: help }, "?");
   document.querySelector("#always").replaceChildren(...(app.may("run") ? [start] : []), keys);
 }
 
 // What waits is counted in the title: it is read although the tab is not. A hidden tab has no frames, but a clock.
 let entitling = 0;
-const entitle = () => (entitling ||= setTimeout(() => {
-  entitling = 0;
-  if (!app.store) return;
-  const asking = app.jobs.asking(), row = app.jobs.rows.get(app.query.job);
-  const name = app.query.job ? `${row ? title(row) : "job"} · bgjob` : "bgjob";
-  document.title = asking ? `(${asking}) ${name}` : name;
-}));
+const entitle = () =>
+  (entitling ||= setTimeout(() => {
+    entitling = 0;
+    if (!app.store) return;
+    const asking = app.jobs.asking(),
+      row = app.jobs.rows.get(app.query.job);
+    const name = app.query.job ? `${row ? title(row) : "job"} · bgjob` : "bgjob";
+    document.title = asking ? `(${asking}) ${name}` : name;
+  }));
 
 app.jobs.onchange((_, what) => what === "rows" && entitle());
 
@@ -131,7 +165,13 @@ async function show() {
 // Links within the page are followed without loading it anew.
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
-  const isPlain = !event.defaultPrevented && !event.button && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  const isPlain =
+    !event.defaultPrevented &&
+    !event.button &&
+    !event.metaKey &&
+    !event.ctrlKey &&
+    !event.shiftKey &&
+    !event.altKey;
   if (!link || !isPlain || link.target || link.hasAttribute("download")) return;
   const href = link.getAttribute("href");
   if (href !== "/" && !href.startsWith("/?")) return;
@@ -142,7 +182,9 @@ document.addEventListener("click", (event) => {
 
 // -- keys --------------------------------------------------------------------------------------------
 
-const isTyping = (node) => node.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], .xterm");
+const FIELDS = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable], .xterm";
+// A field of a dialog that was closed this moment still has the focus.
+const isTyping = (node) => node.closest?.(FIELDS) && node.checkVisibility();
 const isElsewhere = () => document.querySelector("dialog[open], :popover-open");
 
 document.addEventListener("keydown", (event) => {
@@ -165,10 +207,19 @@ function key(event) {
 addEventListener("popstate", show);
 
 function cannotBegin(problem) {
-  main.replaceChildren(element("section", { class: "note" },
-    element("h2", {}, "The page cannot begin"),
-    element("p", {}, problem.message),
-    element("p", {}, element("button", { type: "button", class: "main", onclick: () => location.reload() }, "Try again"))));
+  main.replaceChildren(
+    element(
+      "section",
+      { class: "note" },
+      element("h2", {}, "The page cannot begin"),
+      element("p", {}, problem.message),
+      element(
+        "p",
+        {},
+        element("button", { type: "button", class: "main", onclick: () => location.reload() }, "Try again"),
+      ),
+    ),
+  );
   document.body.dataset.view = "problem";
 }
 

@@ -8,7 +8,11 @@ import { openMenu } from "./menu.js";
 import { sparkline } from "./sparkline.js";
 import { bytes, duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
-const FULL_PERCENT = 100;
+// What wavers a little is drawn flat, what grows is seen.
+const FULL_PERCENT = 100,
+  GROWN = 1.5,
+  SHOWN = 60;
+const ID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
 
 export class RowNode {
   constructor(app) {
@@ -21,10 +25,29 @@ export class RowNode {
     this.by = element("span", { class: "by" });
     this.took = element("span", { class: "took" });
     this.when = element("time", { class: "when" });
-    this.menu = element("button", { class: "menu-button", type: "button", "aria-haspopup": "menu", "aria-expanded": "false",
-      onclick: () => this.openMenu() }, icon("more"));
-    this.line = element("div", { class: "line" }, this.state, this.name,
-      element("span", { class: "what" }, this.tags, this.command), this.more, this.by, this.took, this.when, this.menu);
+    this.menu = element(
+      "button",
+      {
+        class: "menu-button",
+        type: "button",
+        "aria-haspopup": "menu",
+        "aria-expanded": "false",
+        onclick: () => this.openMenu(),
+      },
+      icon("more"),
+    );
+    this.line = element(
+      "div",
+      { class: "line" },
+      this.state,
+      this.name,
+      element("span", { class: "what" }, this.tags, this.command),
+      this.more,
+      this.by,
+      this.took,
+      this.when,
+      this.menu,
+    );
     this.node = element("div", { role: "listitem", class: "row" }, this.line);
   }
 
@@ -44,7 +67,6 @@ export class RowNode {
   }
 
   show(row) {
-    const { app } = this;
     this.row = row;
     this.node.dataset.id = row.id;
     this.node.className = `row ${row.group} ${row.status}${this.isSelected ? " selected" : ""}`;
@@ -54,7 +76,10 @@ export class RowNode {
     this.name.href = `/?job=${row.id}`;
     this.name.textContent = row.name || short(row.id);
     this.name.classList.toggle("nameless", !row.name);
-    this.name.setAttribute("aria-label", `${this.name.textContent}, ${row.outcome ?? words}${row.name ? "" : `, ${row.command}`}`);
+    this.name.setAttribute(
+      "aria-label",
+      `${this.name.textContent}, ${row.outcome ?? words}${row.name ? "" : `, ${row.command}`}`,
+    );
     this.menu.setAttribute("aria-label", `Actions of ${title(row)}`);
     this.command.textContent = oneLine(row.command);
     this.command.title = row.command;
@@ -65,12 +90,18 @@ export class RowNode {
     const at = row.ended ?? row.started ?? row.created;
     this.when.dateTime = new Date(at * 1000).toISOString();
     this.when.title = moment(at);
-    if (row.group === "asking") {
-      this.answer ??= new Answer(app, { more: () => (this.row.pty ? [this.terminalButton()] : []) });
-      this.answer.update(row);
-      if (!this.answer.node.isConnected) this.node.append(this.answer.node);
-    } else this.answer?.node.remove();
-    if (row.group !== "asking") this.answer = null;
+    this.showQuestion(row);
+  }
+
+  showQuestion(row) {
+    if (row.group !== "asking") {
+      this.answer?.node.remove();
+      this.answer = null;
+    } else if (this.answer) this.answer.update(row);
+    else {
+      this.answer = new Answer(this.app, row, row.pty ? [this.terminalButton()] : []);
+      this.node.append(this.answer.node);
+    }
   }
 
   terminalButton() {
@@ -83,8 +114,18 @@ export class RowNode {
     this.tagged = key;
     this.tags.replaceChildren(
       ...(row.ports ?? []).map((port) => portLink(port)),
-      ...(row.held ? [element("span", { class: "tag held", title: `since ${moment(row.held.since)}` }, icon("person"), `held by ${row.held.by}`)] : []),
-      ...(row.restarts ? [element("span", { class: "tag" }, `restart ${row.restarts}`)] : []));
+      ...(row.held
+        ? [
+            element(
+              "span",
+              { class: "tag held", title: `since ${moment(row.held.since)}` },
+              icon("person"),
+              `held by ${row.held.by}`,
+            ),
+          ]
+        : []),
+      ...(row.restarts ? [element("span", { class: "tag" }, `restart ${row.restarts}`)] : []),
+    );
   }
 
   // What matters most of it: what it uses, why it waits, how it ended.
@@ -97,13 +138,15 @@ export class RowNode {
     }
     if (isMeasured) return;
     this.cpu = this.memory = null;
-    const text = row.group === "queued" ? row.reason ?? "" : howItEnded(row);
+    const text = row.group === "queued" ? withNames(row.reason ?? "", this.app.jobs) : howItEnded(row);
     this.more.replaceChildren(element("span", { class: "why", title: text }, text));
   }
 
   // What changes by itself.
   tick() {
-    const { row } = this, now = Date.now() / 1000, seconds = row.group === "queued" ? now - row.created : took(row, now);
+    const { row } = this,
+      now = Date.now() / 1000,
+      seconds = row.group === "queued" ? now - row.created : took(row, now);
     const isOver = row.ended !== undefined && row.ended !== null;
     text(this.took, isOver ? duration(seconds) : soFar(seconds));
     text(this.when, when(row.ended ?? row.started ?? row.created, now));
@@ -113,8 +156,13 @@ export class RowNode {
     if (this.sampled === last && this.sampledOf === this.cpu) return;
     this.sampled = last;
     this.sampledOf = this.cpu;
-    drawUsage(this.cpu, samples?.cpu, (percent) => `${Math.round(percent)}%`, FULL_PERCENT);
-    drawUsage(this.memory, samples?.memory, bytes, 0);
+    drawUsage(
+      this.cpu,
+      samples?.cpu,
+      (percent) => `${Math.round(percent)}%`,
+      () => FULL_PERCENT,
+    );
+    drawUsage(this.memory, samples?.memory, bytes, (shown) => GROWN * Math.min(...shown));
   }
 
   openMenu() {
@@ -123,25 +171,52 @@ export class RowNode {
 }
 
 export const portLink = (port) =>
-  element("a", { class: "port", href: `http://${location.hostname}:${port}/`, target: "_blank", rel: "noopener noreferrer",
-    title: `Open port ${port} in a new tab`, "aria-label": `Port ${port}, opens in a new tab` }, `:${port}`);
+  element(
+    "a",
+    {
+      class: "port",
+      href: `http://${location.hostname}:${port}/`,
+      target: "_blank",
+      rel: "noopener noreferrer",
+      title: `Open port ${port} in a new tab`,
+      "aria-label": `Port ${port}, opens in a new tab`,
+    },
+    `:${port}`,
+  );
 
 export function howItEnded(row) {
-  const outcome = row.outcome && row.outcome !== "completed" ? row.outcome.replace(/^(failed with|was) /, "") : "";
+  const outcome =
+    row.outcome && row.outcome !== "completed" ? row.outcome.replace(/^(failed with|was) /, "") : "";
   return row.reason && row.cause !== "exited" ? [outcome, row.reason].filter(Boolean).join(": ") : outcome;
 }
+
+// A job that is named by its id in a reason, by its name.
+export const withNames = (reason, jobs) => reason.replace(ID, (id) => jobs.rows.get(id)?.name ?? short(id));
 
 const oneLine = (command) => command.replace(/\s+/g, " ");
 
 function usage(name) {
-  const canvas = element("canvas", { "aria-hidden": "true" }), value = element("span", { class: "value" });
-  return { node: element("span", { class: "use", title: name }, canvas, element("span", { class: "unseen" }, `${name} `), value), canvas, value };
+  const canvas = element("canvas", { "aria-hidden": "true" }),
+    value = element("span", { class: "value" });
+  return {
+    node: element(
+      "span",
+      { class: "use", title: name },
+      canvas,
+      element("span", { class: "unseen" }, `${name} `),
+      value,
+    ),
+    canvas,
+    value,
+  };
 }
 
-function drawUsage({ canvas, value }, series = [], words, most) {
-  const last = series.at(-1);
+// Full at `least(values)`, or at the largest value.
+function drawUsage({ canvas, value }, series = [], words, least) {
+  const last = series.at(-1),
+    shown = series.slice(-SHOWN).filter((one) => one !== null);
   text(value, last === null || last === undefined ? "" : words(last));
-  sparkline(canvas, series, { most: most && Math.max(most, ...series.slice(-60)) });
+  sparkline(canvas, series, { most: shown.length ? Math.max(least(shown), ...shown) : 0, points: SHOWN });
 }
 
 function text(node, words) {

@@ -15,7 +15,8 @@ const NAMELESS = { agent: "Not told who", project: "Not told where" };
 // [{key, heading, rows, counts, isFolded}]: what waits for a person is on top, however the rest is grouped; then the
 // groups by their most urgent job. `total`: how many jobs of each state there are.
 export function sectionsOf(rows, { by = "state", filter = "", folded = new Set() } = {}) {
-  const fits = filterOf(filter), sections = new Map();
+  const fits = filterOf(filter),
+    sections = new Map();
   const total = { all: 0, asking: 0, running: 0, queued: 0, ended: 0 };
   for (const row of ordered([...rows].filter(fits))) {
     const name = row.group === "asking" ? "asking" : NAMED[by](row);
@@ -41,5 +42,7 @@ export function countsInWords(counts) {
     counts.running && `${counts.running.toLocaleString("en")} running`,
     counts.queued && `${counts.queued.toLocaleString("en")} queued`,
     counts.ended && `${counts.ended.toLocaleString("en")} ended`,
-  ].filter(Boolean).join(", ");
+  ]
+    .filter(Boolean)
+    .join(", ");
 }

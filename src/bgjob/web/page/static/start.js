@@ -14,20 +14,54 @@ const OF_CALLERS = ["wait_s", "until", "max_tokens", "limits", "kill_on_cancel"]
 const GROUPS = {
   "Input and terminal": ["stdin", "rows", "cols", "shell", "env"],
   "When it runs": ["if_running", "queue", "after", "after_policy", "delay_s", "priority", "group"],
-  Limits: ["timeout_s", "memory", "cpu_s", "processes", "open_files", "file_size", "silence_s", "output", "on_output", "cgroup"],
+  Limits: [
+    "timeout_s",
+    "memory",
+    "cpu_s",
+    "processes",
+    "open_files",
+    "file_size",
+    "silence_s",
+    "output",
+    "on_output",
+    "cgroup",
+  ],
   Restarts: ["restart", "max_restarts", "backoff_s"],
   "Who is told": ["watch", "notify"],
 };
 const OTHERS = "More";
 const LABELS = {
-  command: "Command", name: "Name", cwd: "Directory", pty: "On a terminal",
-  stdin: "Input", rows: "Rows of the terminal", cols: "Columns of the terminal", shell: "Shell", env: "Variables",
-  if_running: "If one of this name runs", queue: "Wait for a free slot", after: "After these jobs", after_policy: "After they ended by",
-  delay_s: "Not before, in seconds", priority: "Priority", group: "Group",
-  timeout_s: "Time, in seconds", memory: "Memory", cpu_s: "CPU time, in seconds", processes: "Processes", open_files: "Open files",
-  file_size: "Size of a file", silence_s: "Silence, in seconds", output: "Output", on_output: "When the output is full", cgroup: "Control group",
-  restart: "Run again when it ends", max_restarts: "At most so often", backoff_s: "First pause, in seconds",
-  watch: "Watch for lines", notify: "Notify",
+  command: "Command",
+  name: "Name",
+  cwd: "Directory",
+  pty: "On a terminal",
+  stdin: "Input",
+  rows: "Rows of the terminal",
+  cols: "Columns of the terminal",
+  shell: "Shell",
+  env: "Variables",
+  if_running: "If one of this name runs",
+  queue: "Wait for a free slot",
+  after: "After these jobs",
+  after_policy: "After they ended by",
+  delay_s: "Not before, in seconds",
+  priority: "Priority",
+  group: "Group",
+  timeout_s: "Time, in seconds",
+  memory: "Memory",
+  cpu_s: "CPU time, in seconds",
+  processes: "Processes",
+  open_files: "Open files",
+  file_size: "Size of a file",
+  silence_s: "Silence, in seconds",
+  output: "Output",
+  on_output: "When the output is full",
+  cgroup: "Control group",
+  restart: "Run again when it ends",
+  max_restarts: "At most so often",
+  backoff_s: "First pause, in seconds",
+  watch: "Watch for lines",
+  notify: "Notify",
 };
 // Where the words of the schema speak to a model.
 const ABOUT = {
@@ -53,15 +87,46 @@ export async function startForm(app, row = null) {
   const fields = fieldsOf(app);
   const problem = element("p", { class: "problem", role: "alert" });
   const submit = element("button", { class: "main" }, "Start");
-  const more = element("details", {}, element("summary", {}, "More options"),
-    groupsOf(fields).map(([name, own]) => element("fieldset", {}, element("legend", {}, name), own.map((field) => field.node))));
-  const note = row && element("p", { class: "quiet" }, "Its variables are not shown, and not handed on: add those that it needs.");
-  const form = element("form", { class: "start", onsubmit: (event) => {
-    event.preventDefault();
-    start();
-  } },
-  FRONT.map((name) => fields.get(name)?.node), note, more, problem,
-  element("p", { class: "choices" }, element("button", { type: "button", onclick: () => shown.close() }, "Cancel"), submit));
+  const more = element(
+    "details",
+    {},
+    element("summary", {}, "More options"),
+    groupsOf(fields).map(([name, own]) =>
+      element(
+        "fieldset",
+        {},
+        element("legend", {}, name),
+        own.map((field) => field.node),
+      ),
+    ),
+  );
+  const note =
+    row &&
+    element(
+      "p",
+      { class: "quiet" },
+      "Its variables are not shown, and not handed on: add those that it needs.",
+    );
+  const form = element(
+    "form",
+    {
+      class: "start",
+      onsubmit: (event) => {
+        event.preventDefault();
+        start();
+      },
+    },
+    FRONT.map((name) => fields.get(name)?.node),
+    note,
+    more,
+    problem,
+    element(
+      "p",
+      { class: "choices" },
+      element("button", { type: "button", onclick: () => shown.close() }, "Cancel"),
+      submit,
+    ),
+  );
 
   async function start() {
     problem.textContent = "";
@@ -82,15 +147,22 @@ export async function startForm(app, row = null) {
 
   function tell(message) {
     problem.textContent = message;
-    const field = fields.get(message.match(/^(\w+)\b/)?.[1]) ?? (/command/i.test(message.split(".")[0]) ? fields.get("command") : null);
+    const field =
+      fields.get(message.match(/^(\w+)\b/)?.[1]) ??
+      (/command/i.test(message.split(".")[0]) ? fields.get("command") : null);
     field?.mark(true);
     if (field && more.contains(field.node)) more.open = true;
     (field ?? fields.get("command")).focus();
   }
 
   // Ctrl and Enter starts it: in the command, Enter is a new line.
-  form.addEventListener("keydown", (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && form.requestSubmit());
-  const shown = dialog(row ? `Run ${title(row)} again` : "New job", element("div", {}, lists(app), form), { className: "start" });
+  form.addEventListener(
+    "keydown",
+    (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && form.requestSubmit(),
+  );
+  const shown = dialog(row ? `Run ${title(row)} again` : "New job", element("div", {}, lists(app), form), {
+    className: "start",
+  });
   fields.get("cwd")?.set(kept("start cwd", ""));
   fields.get("command").focus();
   if (row) await fill(app, row, fields, more);
@@ -99,11 +171,28 @@ export async function startForm(app, row = null) {
 // By name: those of the tool, and those of its `options`, which are fields like the others.
 function fieldsOf(app) {
   const { options: _, ...properties } = app.store.start.properties;
-  const schemas = { ...properties, ...Object.fromEntries(Object.entries(app.store.options).map(([name, accepted]) => [name, schemaOf(accepted)])) };
+  const schemas = {
+    ...properties,
+    ...Object.fromEntries(
+      Object.entries(app.store.options).map(([name, accepted]) => [name, schemaOf(accepted)]),
+    ),
+  };
   const names = Object.keys(schemas).filter((name) => !OF_CALLERS.includes(name));
-  const more = { command: { isLong: true }, cwd: { list: "start-directories" }, after: { list: "start-jobs" } };
-  return new Map(names.map((name) => [name, fieldOf(name, schemas[name],
-    { label: LABELS[name] ?? name, about: ABOUT[name] ?? schemas[name].description, ...more[name] })]));
+  const more = {
+    command: { isLong: true },
+    cwd: { list: "start-directories" },
+    after: { list: "start-jobs" },
+  };
+  return new Map(
+    names.map((name) => [
+      name,
+      fieldOf(name, schemas[name], {
+        label: LABELS[name] ?? name,
+        about: ABOUT[name] ?? schemas[name].description,
+        ...more[name],
+      }),
+    ]),
+  );
 }
 
 function groupsOf(fields) {
@@ -115,7 +204,8 @@ function groupsOf(fields) {
 }
 
 function argumentsOf(app, fields) {
-  const asked = {}, options = {};
+  const asked = {},
+    options = {};
   for (const [name, field] of fields) {
     const value = field.get();
     if (value !== undefined) (name in app.store.options ? options : asked)[name] = value;
@@ -127,8 +217,16 @@ function argumentsOf(app, fields) {
 function lists(app) {
   const rows = [...app.jobs.rows.values()];
   const directories = [...new Set(rows.map((row) => row.cwd).filter(Boolean))].slice(0, 30);
-  const jobs = rows.filter((row) => row.group !== "ended").slice(0, 50).map((row) => row.name || row.id);
-  const list = (id, values) => element("datalist", { id }, values.map((value) => element("option", { value })));
+  const jobs = rows
+    .filter((row) => row.group !== "ended")
+    .slice(0, 50)
+    .map((row) => row.name || row.id);
+  const list = (id, values) =>
+    element(
+      "datalist",
+      { id },
+      values.map((value) => element("option", { value })),
+    );
   return element("div", { hidden: true }, list("start-directories", directories), list("start-jobs", jobs));
 }
 
@@ -141,10 +239,22 @@ async function fill(app, row, fields, more) {
   }
   const shell = job.shell?.split("/").at(-1);
   const given = {
-    command: job.command, name: job.name, cwd: job.cwd, pty: job.pty, ...job.size, stdin: job.stdin, shell: shell === "bash" ? "" : shell,
-    timeout_s: job.timeout_s, watch: job.watch, group: job.group, ...job.limits,
-    ...(job.restart ? { restart: job.restart.policy, max_restarts: job.restart.max, backoff_s: job.restart.backoff_s } : {}),
+    command: job.command,
+    name: job.name,
+    cwd: job.cwd,
+    pty: job.pty,
+    ...job.size,
+    stdin: job.stdin,
+    shell: shell === "bash" ? "" : shell,
+    timeout_s: job.timeout_s,
+    watch: job.watch,
+    group: job.group,
+    ...job.limits,
+    ...(job.restart
+      ? { restart: job.restart.policy, max_restarts: job.restart.max, backoff_s: job.restart.backoff_s }
+      : {}),
   };
-  for (const [name, value] of Object.entries(given)) if (value !== undefined && value !== null) fields.get(name)?.set(value);
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined && value !== null) fields.get(name)?.set(value);
   more.open = ["watch", "timeout_s", "limits", "restart", "group"].some((name) => job[name]);
 }

@@ -1,6 +1,7 @@
 // To the server: requests, and the one stream of events that a page has.
 
-const AGAIN_MS = 300, AGAIN_MOST_MS = 2000;
+const AGAIN_MS = 300,
+  AGAIN_MOST_MS = 2000;
 
 export class Failed extends Error {
   constructor(status, message) {
@@ -62,14 +63,16 @@ export const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.
 
 export function encoded(bytes) {
   let text = "";
-  for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  for (let at = 0; at < bytes.length; at += 8192)
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
   return btoa(text);
 }
 
 // Requests of a page may overtake each other: one is under way at a time, and what is typed meanwhile goes with the
 // next. What could not be sent is told to `failed`, and not sent again: it may have arrived.
 export function typist(send, failed) {
-  let waiting = [], busy = false;
+  let waiting = [],
+    busy = false;
   return async function type(bytes) {
     waiting.push(bytes);
     if (busy) return;
@@ -107,7 +110,11 @@ function joined(parts) {
 export class Stream {
   constructor({ list, state }) {
     this.onList = list; // {list, samples, history}: functions of what the server sends
-    this.onState = state; // called with "open", "lost", "out" (not logged in) or "closed"
+    // "open", "lost", "out" (not logged in) or "closed"; told also to the job's handler `state`
+    this.onState = (now) => {
+      state(now);
+      this.job?.handlers.state?.(now);
+    };
     this.position = this.sampled = null; // up to where the page knows the list, and the samples
     this.job = null; // {query, handlers}
     this.source = null;
@@ -122,7 +129,7 @@ export class Stream {
   // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. The `at` of an event is where the
   // stream goes on when it is opened anew. Answers a function that ends it.
   watch(query, handlers) {
-    const job = { query: { ...query }, handlers };
+    const job = { query, handlers }; // the caller may change the query: it holds when the stream is opened next
     this.job = job;
     this.reopen();
     return () => {
@@ -182,11 +189,14 @@ export class Stream {
   open() {
     if (this.isOver) return;
     const job = this.job;
-    const source = new EventSource(address("/api/stream", { list: this.position, sampled: this.sampled, ...job?.query }));
+    const source = new EventSource(
+      address("/api/stream", { list: this.position, sampled: this.sampled, ...job?.query }),
+    );
     this.source = source;
-    const on = (kind, act) => source.addEventListener(kind, (event) => {
-      if (source === this.source) act(JSON.parse(event.data));
-    });
+    const on = (kind, act) =>
+      source.addEventListener(kind, (event) => {
+        if (source === this.source) act(JSON.parse(event.data));
+      });
     source.addEventListener("open", () => {
       this.wait = AGAIN_MS;
       this.onState("open");

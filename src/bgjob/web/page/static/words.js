@@ -1,9 +1,13 @@
 // Amounts and times in words, as the command line has them: short, and to the precision that matters.
 
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
-const LENGTHS = [[86400, "d", 3600, "h"], [3600, "h", 60, "m"], [60, "m", 1, "s"]];
+const LENGTHS = [
+  [86400, "d", 3600, "h"],
+  [3600, "h", 60, "m"],
+  [60, "m", 1, "s"],
+];
 const WEEK_S = 6 * 86400;
-const STATES = { asking: "waits for you", queued: "queued" };
+const STATES = { asking: "waits", queued: "queued" };
 
 // A KB has 1024 bytes, as in the limits of a job.
 export function bytes(count) {
@@ -44,7 +48,8 @@ export const moment = (at) => `${day(at)} ${clock(at)}`;
 
 // As short as it can be understood: 14:02, Mon 14:02, 3 Mar, 3 Mar 2025
 export function when(at, now = Date.now() / 1000) {
-  const date = new Date(at * 1000), today = new Date(now * 1000);
+  const date = new Date(at * 1000),
+    today = new Date(now * 1000);
   const time = clock(at).slice(0, 5);
   if (date.toDateString() === today.toDateString()) return time;
   if (now - at < WEEK_S) return `${date.toLocaleDateString("en", { weekday: "short" })} ${time}`;
@@ -58,7 +63,8 @@ export const short = (id) => id.slice(0, 8);
 
 export const title = (row) => row.name || row.command || short(row.id ?? "");
 
-export const count = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+export const count = (number, one, many = `${one}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
 // How a job stands, in a word or two. `outcome` of a row says more of how it ended.
 export function state(row) {
