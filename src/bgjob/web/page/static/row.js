@@ -51,11 +51,12 @@ export class RowNode {
     this.node = element("div", { role: "listitem", class: "row" }, this.line);
   }
 
-  update(row, { isSelected, position, count }) {
+  // `by`: how the list is grouped; of agents, the column beside the times tells the project.
+  update(row, { isSelected, position, count, by }) {
     this.node.setAttribute("aria-posinset", position);
     this.node.setAttribute("aria-setsize", count);
     if (this.isSelected !== isSelected) this.select(isSelected);
-    if (this.row !== row) this.show(row);
+    if (this.row !== row || this.groupedBy !== by) this.show(row, by);
     this.tick();
   }
 
@@ -66,8 +67,9 @@ export class RowNode {
     for (const control of [this.name, this.menu]) control.tabIndex = isSelected ? 0 : -1;
   }
 
-  show(row) {
+  show(row, by) {
     this.row = row;
+    this.groupedBy = by;
     this.node.dataset.id = row.id;
     this.node.className = `row ${row.group} ${row.status}${this.isSelected ? " selected" : ""}`;
     const words = state(row);
@@ -83,8 +85,8 @@ export class RowNode {
     this.menu.setAttribute("aria-label", `Actions of ${title(row)}`);
     this.command.textContent = oneLine(row.command);
     this.command.title = row.command;
-    this.by.textContent = row.by ?? "";
-    this.by.title = row.by ?? "";
+    this.by.textContent = (by === "agent" ? row.cwd?.split("/").at(-1) : row.by) ?? "";
+    this.by.title = `${row.by ?? ""} ${row.cwd ?? ""}`.trim();
     this.showTags(row);
     this.showMore(row);
     const at = row.ended ?? row.started ?? row.created;
