@@ -23,8 +23,9 @@ const PADDING = { x: 4, y: 3 }; // pixels, of the box in terminal.css
 const MOST_TITLE = 200;
 // Of a paste: all but tab and line breaks. They would act as keys, or end the marks around it.
 const CONTROLS = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
-const HINT = "Keys go to the job, Tab too: Ctrl+Shift+Enter leaves the terminal. "
-  + "Ctrl+Shift+V pastes, Ctrl+Insert copies.";
+const CLIPBOARD = /Mac|iP/.test(navigator.platform)
+  ? "⌘V pastes, ⌘C copies." : "Ctrl+Shift+V pastes, Ctrl+Insert copies.";
+const HINT = `Keys go to the job, Tab too: Ctrl+Shift+Enter leaves the terminal. ${CLIPBOARD}`;
 const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 40rem)");
 const utf8 = new TextEncoder();
 
@@ -102,7 +103,8 @@ class TerminalView {
     this.observer.observe(this.box);
     this.recolour = () => (this.term.options.theme = theme());
     dark.addEventListener("change", this.recolour);
-    this.endRows = this.app.jobs.onchange((changed) => (!changed || changed.has(this.job)) && this.draw());
+    this.endRows = this.app.jobs.onchange((changed, what) =>
+      what === "rows" && (!changed || changed.has(this.job)) && this.draw());
     this.box.addEventListener("paste", (event) => {
       event.preventDefault();
       event.stopPropagation();
