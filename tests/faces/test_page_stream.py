@@ -146,6 +146,7 @@ class TestSamples:
             assert [told["at"], cpu_percent, memory_bytes] in samples
         with PageStream(login, sampled=told["at"]) as third:
             later = third.wait_for("history", lambda data: job_id in data)[job_id]
+            assert later
             assert all(at > told["at"] for at, *_ in later)
 
     def test_an_ended_job_has_none(self, page: PageStream, jobs: Jobs) -> None:

@@ -15,6 +15,8 @@ from tests.page.shown import choose, expect_part, expect_selected, expect_view, 
 from tests.page.site import Site
 from tests.page.staged import CLAUDE, CODEX, PERSON, past_job
 from tests.support.gate import Gate
+from tests.support.page_login import PageLogin
+from tests.support.page_stream import PageStream
 from tests.support.stores import ended_job
 from tests.support.waiting import wait_until
 
@@ -74,20 +76,14 @@ def test_a_job_that_runs_has_its_time_its_use_and_its_ports(page: Page, jobs: Jo
 
 
 def test_who_holds_a_job_is_shown(page: Page, jobs: Jobs, site: Site) -> None:
-    """An attached person, as bgjob attach --hold has them."""
+    """Another page of the same user has taken it over."""
     job = jobs.execute(WAITS, name="held", pty=True)
-    answer = page.evaluate(
-        """async ([job]) => {
-            const stream = new EventSource(`/api/stream?job=${job}&view=terminal&viewer=someone-else&size=24x80`);
-            await new Promise((done) => stream.addEventListener("view", done, { once: true }));
-            const headers = { "content-type": "application/json", "x-bgjob": "1" };
-            const body = JSON.stringify({ viewer: "someone-else", hold: true });
-            return (await fetch("/api/hold", { method: "POST", headers, body })).status;
-        }""",
-        [job.id],
-    )
-    assert answer == 204
-    expect(row(page, "held").locator(".held")).to_contain_text("held by ")
+    other = PageLogin(site.server)
+    with PageStream(other, job=job.id, view="terminal", viewer="another page", size="24x80") as stream:
+        stream.wait_for("view")
+        assert stream.hold(True).status == 204
+        expect(row(page, "held").locator(".held")).to_contain_text("held by ")
+    expect(row(page, "held").locator(".held")).to_have_count(0)
 
 
 def test_causes_are_in_words(page: Page, jobs: Jobs) -> None:

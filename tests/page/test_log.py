@@ -167,6 +167,21 @@ def test_what_lies_above_is_read_when_it_is_scrolled_to(page: Page, site: Site, 
     assert seen == set(range(1, 2001))
 
 
+def test_it_follows_a_job_that_prints_faster_than_can_be_read(
+    page: Page, site: Site, jobs: Jobs, gate: Gate
+) -> None:
+    job_id = jobs.execute(f"{gate.pause}; seq 300000").id
+    gate.wait_until_reached()
+    open_log(page, site, job_id)
+    expect(page.locator(".view.log .note")).to_be_visible()
+    gate.open()
+    expect(line(page, "300000")).to_be_in_viewport()
+    numbers = list(map(int, texts(page)))
+    assert numbers == list(range(numbers[0], 300_001))
+    assert len(numbers) <= MOST_LINES
+    expect_following(page, True)
+
+
 def test_stderr_is_marked_by_a_word(page: Page, site: Site, jobs: Jobs) -> None:
     open_log(page, site, ended(jobs, jobs.execute("echo fine; echo broken >&2").id))
     expect(line(page, "broken").locator(".stream")).to_have_text("err")
@@ -189,6 +204,15 @@ def test_dropped_output_is_told_in_words(page: Page, site: Site, jobs: Jobs) -> 
 def test_a_job_that_printed_nothing_says_so(page: Page, site: Site, jobs: Jobs) -> None:
     open_log(page, site, ended(jobs, jobs.execute("true").id))
     expect(page.locator(".view.log .note")).to_have_text("It printed nothing.")
+
+
+def test_a_job_that_is_queued_says_so(page: Page, site: Site, jobs: Jobs, gate: Gate) -> None:
+    first = jobs.execute(gate.pause).id
+    gate.wait_until_reached()
+    open_log(page, site, jobs.execute("echo started", after=[first]).id)
+    expect(page.locator(".view.log .note")).to_have_text("It is queued: it prints nothing before it starts.")
+    gate.open()
+    expect(line(page, "started")).to_be_visible()
 
 
 def test_a_server_that_was_killed_and_started_again_loses_no_line(page: Page, site: Site, jobs: Jobs) -> None:
@@ -328,6 +352,8 @@ def test_a_pattern_is_text_or_a_regular_expression(numbers: Page) -> None:
     expect(found(numbers)).to_have_text("No line matches")
     numbers.get_by_role("button", name="Regular expression").click()
     expect(found(numbers)).to_have_text("10 of 10")
+    search(numbers, "[")
+    expect(found(numbers)).to_contain_text("missing ]")
     search(numbers, "(")
     expect(found(numbers)).to_contain_text("missing )")
     expect(numbers.get_by_role("searchbox")).to_have_attribute("aria-invalid", "true")

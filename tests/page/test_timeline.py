@@ -2,21 +2,33 @@
 
 import re
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from bgjob.api import Jobs
-from tests.page.drawn import LANES, address, colour_of, is_like, jobs_in_sight, mixed, pixel, wait_for
+from tests.page.drawn import (
+    CANVAS,
+    COUNTS,
+    HAPPENED,
+    HEAD,
+    LANES,
+    address,
+    colour_of,
+    is_like,
+    jobs_in_sight,
+    mixed,
+    pixel,
+    wait_for,
+    wait_for_timeline,
+)
 from tests.page.past import Past
 from tests.page.site import Site
-from tests.support.gate import Gate
-from tests.support.limiting import BURN
 
-CANVAS, HEAD, COUNTS, ROWS = ".timeline-body canvas", ".timeline-head", ".timeline-summary span", ".happened tbody tr"
 JOBS, EVERY_S, TOOK_S = 300, 100.0, 50.0
+MARKED = 203
 COLOURS = {"completed": "--good", "failed": "--bad", "killed": "--bad", "lost": "--lost"}
 
 
@@ -39,20 +51,35 @@ class Night(NamedTuple):
         return self.began + number * EVERY_S
 
 
-@pytest.fixture
-def night(home: Any) -> Night:
-    """Before there is a server."""
-    past, began = Past(home), float(round(time.time()) - 10 * 3600)
-    starts = [began + number * EVERY_S for number in range(JOBS)]
-    return Night(
-        began,
-        [
-            past.job(
-                way_of(number), at, at, at + TOOK_S, name=f"job{number}", command=f"make part{number}", cwd=f"/srv/{number % 3}"
-            )
-            for number, at in enumerate(starts)
-        ],
-    )
+@pytest.fixture(scope="module")
+def night_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("night") / "home"
+
+
+@pytest.fixture(scope="module")
+def night(night_home: Path) -> Night:
+    past, began = Past(night_home), float(round(time.time()) - 10 * 3600)
+    ids = [
+        past.job(
+            way_of(number),
+            began + number * EVERY_S,
+            ended=began + number * EVERY_S + TOOK_S,
+            name=f"job{number}",
+            command=f"make part{number}",
+            cwd=f"/srv/{number % 3}",
+        )
+        for number in range(JOBS)
+    ]
+    at = began + MARKED * EVERY_S + 10
+    past.event(ids[MARKED], "matched", at, pattern="oops", line="oops, wrong", stream="stderr")
+    return Night(began, ids)
+
+
+@pytest.fixture(scope="module")
+def site(night_home: Path, night: Night) -> Iterator[Site]:
+    """One for all of these tests: nothing runs, and none of them changes anything."""
+    with Site(night_home) as site:
+        yield site
 
 
 @pytest.fixture
@@ -61,15 +88,9 @@ def look(page: Page, site: Site) -> Callable[[str], None]:
 
     def at(path: str) -> None:
         page.goto(site.origin + path)
-        wait_for_words(page)
+        wait_for_timeline(page)
 
     return at
-
-
-def wait_for_words(page: Page) -> None:
-    """Of all jobs: what is told has not changed any more when it is told as complete."""
-    page.wait_for_selector("body[data-view=timeline]")
-    wait_for(page, f'return /^(no job|[0-9,]+ jobs?:)[^…]*$/.test(document.querySelector("{COUNTS}").textContent)')
 
 
 # -- 300 jobs -------------------------------------------------------------------------------------------
@@ -101,9 +122,9 @@ def test_lanes_scroll_down_to_the_oldest_and_little_is_in_the_page(
     page.locator(LANES).evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
     wait_for(page, f'return document.querySelector("{CANVAS}").drawn.at(-1).row.id === given', night.ids[0])
     assert page.evaluate("() => document.querySelectorAll('main *').length") < 1200
-    expect(page.locator(ROWS)).to_have_count(100)
+    expect(page.locator(HAPPENED)).to_have_count(100)
     page.get_by_role("button", name="Show 100 more").click()
-    expect(page.locator(ROWS)).to_have_count(200)
+    expect(page.locator(HAPPENED)).to_have_count(200)
 
 
 def test_a_wide_bar_has_the_pattern_of_how_the_job_ended(
@@ -119,7 +140,8 @@ def test_a_wide_bar_has_the_pattern_of_how_the_job_ended(
         row = [pixel(page, CANVAS, job["from"] + 10 + step, job["y"]) for step in range(20)]
         shades[way_of(number)] = len(set(row))
     assert shades["completed"] == 1
-    assert shades["failed"] > 1 and shades["killed"] > 1
+    assert shades["failed"] > 1
+    assert shades["killed"] > 1
     plain = in_sight[night.ids[0]]
     seen = pixel(page, CANVAS, plain["from"] + 20, plain["y"])
     assert is_like(seen, mixed(colour_of(page, "--good"), colour_of(page, "--back"), 0.3))
@@ -139,7 +161,7 @@ def test_colours_follow_light_and_dark(night: Night, page: Page, look: Callable[
 
 def test_what_happened_is_told_in_words(night: Night, page: Page, look: Callable[[str], None]) -> None:
     look(night.address(0, 6))
-    lines = page.locator(ROWS)
+    lines = page.locator(HAPPENED)
     expect(lines).to_have_count(7)
     told = [line.inner_text().split("\t")[1:] for line in lines.all()]
     assert told[6] == ["job0", "completed after 50s"]
@@ -171,7 +193,8 @@ def wait_for_span(page: Page, before: tuple[float, float]) -> tuple[float, float
     """Another one than before, as the address tells it."""
     wait_for(
         page,
-        'const query = new URLSearchParams(location.search); return query.has("from") && Number(query.get("from")) !== given',
+        """const query = new URLSearchParams(location.search);
+        return query.has("from") && Number(query.get("from")) !== given""",
         before[0],
     )
     return span(page)
@@ -223,8 +246,8 @@ def test_a_drag_in_the_axis_chooses_a_span_and_tells_what_happened_in_it(
     inside = [n for n in range(JOBS) if night.start(n) + end_s(n) >= after[0] and night.start(n) <= after[1]]
     assert 5 < len(inside) < 60
     expect(page.locator(COUNTS)).to_have_text(re.compile(f"^{len(inside)} jobs: "))
-    jobs = page.locator(f"{ROWS} .job")
-    told = {text for text in jobs.all_inner_texts()}
+    jobs = page.locator(f"{HAPPENED} .job")
+    told = set(jobs.all_inner_texts())
     assert told <= {f"job{number}" for number in inside}
     assert len(told) >= len(inside) - 2, "one may have begun before, and one may end behind"
     page.keyboard.press("Escape")
@@ -269,7 +292,9 @@ def test_a_preset_ends_now(night: Night, page: Page, look: Callable[[str], None]
     expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="10 min").click()
     expect(page.locator(COUNTS)).to_have_text("no job")
-    expect(page.locator(".timeline-empty")).to_have_text("No job in this span. All shows every job that is kept.")
+    expect(page.locator(".timeline-empty")).to_have_text(
+        "No job in this span. All shows every job that is kept."
+    )
 
 
 def test_the_same_filter_as_in_the_list(night: Night, page: Page, look: Callable[[str], None]) -> None:
@@ -278,7 +303,9 @@ def test_the_same_filter_as_in_the_list(night: Night, page: Page, look: Callable
     page.keyboard.type("status=failed cwd=/srv/0")
     # a lost job has failed, too
     numbers = [n for n in range(JOBS) if way_of(n) in ("failed", "lost") and n % 3 == 0]
-    expect(page.locator(COUNTS)).to_have_text(re.compile(f"^{len(numbers)} jobs: {len(numbers) - 1} failed, 1 lost;"))
+    expect(page.locator(COUNTS)).to_have_text(
+        re.compile(f"^{len(numbers)} jobs: {len(numbers) - 1} failed, 1 lost;")
+    )
     assert list(jobs_in_sight(page)) == [night.ids[number] for number in reversed(numbers)]
     wait_for(page, 'return new URLSearchParams(location.search).get("filter") === "status=failed cwd=/srv/0"')
     page.locator("#filter").fill("no such job")
@@ -317,7 +344,9 @@ def test_keys_go_from_job_to_job_and_open_one(night: Night, page: Page, look: Ca
     page.wait_for_url(f"**/?job={newest[39]}*")
 
 
-def test_a_phone_has_all_of_it_within_its_width(night: Night, page: Page, look: Callable[[str], None]) -> None:
+def test_a_phone_has_all_of_it_within_its_width(
+    night: Night, page: Page, look: Callable[[str], None]
+) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     look(night.address())
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
@@ -325,77 +354,25 @@ def test_a_phone_has_all_of_it_within_its_width(night: Night, page: Page, look: 
     assert len(jobs_in_sight(page)) > 5
 
 
-def test_without_jobs_it_says_so(page: Page, look: Callable[[str], None]) -> None:
-    look("/?view=timeline")
-    expect(page.locator(".timeline-empty")).to_have_text("No job yet. A job that is started appears here.")
-
-
-# -- real jobs ------------------------------------------------------------------------------------------
-
-
-def test_a_running_job_grows_and_ends_before_the_eyes(
-    page: Page, site: Site, look: Callable[[str], None], gate: Gate
-) -> None:
-    job_id = site.server.execute(f"{gate.pause}; exit 3", name="grower")
-    gate.wait_until_reached()
-    look("/?view=timeline&last=600")
-    find = f'const job = document.querySelector("{CANVAS}").drawn.find((each) => each.row.id === given.id);'
-    wait_for(page, f"{find} return job?.way === 'running'", {"id": job_id})
-    width = jobs_in_sight(page)[job_id]["to"] - jobs_in_sight(page)[job_id]["from"]
-    wait_for(page, f"{find} return job.bar[1] - job.bar[0] > given.width + 2", {"id": job_id, "width": width})
-    expect(page.locator(COUNTS)).to_have_text(re.compile("^1 job: 1 running; longest: grower, "))
-    gate.open()
-    wait_for(page, f"{find} return job?.way === 'failed'", {"id": job_id})
-    expect(page.locator(f'{ROWS}[data-job="{job_id}"][data-kind=failed]')).to_contain_text("failed with exit code 3 after")
-
-
-def test_questions_matches_limits_restarts_and_typing_are_marked(
-    page: Page, site: Site, jobs: Jobs, look: Callable[[str], None], no_watcher_left: None
-) -> None:
-    server = site.server
-    asking = server.execute("read -p 'Go on? [y/N] ' x; exec sleep 1000", name="asker", pty=True)
-    watched = server.execute("echo it is ready; exec sleep 1000", name="printer", watch=["ready"])
-    limited = server.execute(BURN, name="burner", limits={"cpu_s": 1})
-    again = server.execute("exit 4", name="again", restart="on-failure", max_restarts=1, backoff_s=0.1)
-    look("/?view=timeline&last=600&lanes=each")
-    marked = {asking: "input", watched: "matched", limited: "limit_hit", again: "restarting"}
-    for job_id, kind in marked.items():
-        expect(page.locator(f'{ROWS}[data-job="{job_id}"][data-kind={kind}]')).to_have_count(1)
-    assert server.command("send", asking, "y").returncode == 0
-    expect(page.locator(f'{ROWS}[data-job="{asking}"][data-kind=typed]')).to_have_count(1)
-    expect(page.locator(COUNTS)).to_contain_text("1 question, 1 match")
-    expect(page.locator(f'{ROWS}[data-job="{asking}"][data-kind=input]')).to_contain_text("Go on? [y/N]")
-    for job_id, kind in marked.items():
-        wait_for(
-            page,
-            f"""const jobs = document.querySelector("{CANVAS}").drawn;
-            return jobs.find((each) => each.row.id === given[0]).marks.some((each) => each.mark.kind === given[1])""",
-            [job_id, kind],
-        )
-
-
-def test_keys_reach_what_happened_to_a_job(
-    night: Night, page: Page, site: Site, home: Any, look: Callable[[str], None]
-) -> None:
-    Past(home).event(night.ids[3], "matched", night.start(3) + 10, pattern="oops", line="oops, wrong", stream="stderr")
-    look(night.address(0, 6))
-    expect(page.locator(f"{ROWS}[data-kind=matched]")).to_have_count(1)
+def test_keys_reach_what_happened_to_a_job(night: Night, page: Page, look: Callable[[str], None]) -> None:
+    look(night.address(MARKED - 3, MARKED + 3))
+    expect(page.locator(f"{HAPPENED}[data-kind=matched]")).to_have_count(1)
     page.locator("#filter").focus()
     page.keyboard.press("Escape")
     page.keyboard.press("Home")
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    expect(page.locator(".timeline > p.unseen")).to_have_text("job3 matched oops: oops, wrong")
-    mark = jobs_in_sight(page)[night.ids[3]]["marks"][0]
+    expect(page.locator(".timeline > p.unseen")).to_have_text(f"job{MARKED} matched oops: oops, wrong")
+    mark = jobs_in_sight(page)[night.ids[MARKED]]["marks"][0]
     assert mark["kind"] == "matched"
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/?job={night.ids[3]}*")
+    page.wait_for_url(f"**/?job={night.ids[MARKED]}*")
 
 
 def test_an_address_opens_the_same_span_again(night: Night, page: Page, look: Callable[[str], None]) -> None:
     look(night.address(100, 120))
     expect(page.locator(COUNTS)).to_have_text(re.compile("^21 jobs: "))
     page.reload()
-    wait_for_words(page)
+    wait_for_timeline(page)
     expect(page.locator(COUNTS)).to_have_text(re.compile("^21 jobs: "))
-    assert list(jobs_in_sight(page))[0] == night.ids[120]
+    assert next(iter(jobs_in_sight(page))) == night.ids[120]

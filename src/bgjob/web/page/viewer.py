@@ -1,9 +1,11 @@
 """One page in one job: a thread tells the page what the job prints, and types what the page sends.
 
-view=terminal   screen, bytes: what the job's terminal shows, then what it prints
-view=log        grown: there is more to read
-both            view: the terminal's size, and who types
-                over: the job has ended, and that was all; gone: it cannot be looked at
+view=terminal   screen  at, rows, cols, data: what the job's terminal shows now; data is base64
+                bytes   at, data: what it prints; from `at` on, a page that comes back is told more (0: anew)
+view=log        grown   end: there is more to read
+both            view    rows, cols, in_control, holds, stdin_closed, only_looks: of this viewer
+                over    the job has ended, and that was all
+                gone    error: it cannot be looked at
 """
 
 import math

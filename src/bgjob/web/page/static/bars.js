@@ -44,7 +44,8 @@ const PATTERNS = {
     context.fill();
   },
   dotted: (context, x, y, width, height) => {
-    for (let at = x - (x % 6) + 6; at < x + width; at += 6) context.fillRect(at - 1, y + height / 2 - 1, 2, 2);
+    for (let at = x - (x % 6) + 6; at < x + width; at += 6)
+      context.fillRect(at - 1, y + height / 2 - 1, 2, 2);
   },
 };
 

@@ -1,4 +1,5 @@
-// What the charts share: a canvas as sharp as the screen, the colours of the sheet, axes, the card beside the pointer.
+// What the charts share: a canvas as sharp as the screen, the colours of the sheet, axes, the card beside the
+// pointer.
 
 import { element } from "./element.js";
 import { clock } from "./words.js";
@@ -6,9 +7,11 @@ import { clock } from "./words.js";
 const schemes = ["(prefers-color-scheme: dark)", "(forced-colors: active)"].map((query) => matchMedia(query));
 const colours = new Map();
 
-// The value of a variable of the sheet. It is asked for once for each scheme of colours: asking costs a style pass.
+// The value of a variable of the sheet. It is asked for once for each scheme of colours: asking costs a style
+// pass.
 export function colour(name) {
-  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  if (!colours.has(name))
+    colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return colours.get(name);
 }
 
@@ -20,11 +23,14 @@ export function onScheme(act) {
 
 onScheme(() => colours.clear());
 
-export const font = (pixels, weight = "") => `${weight} ${pixels}px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif`.trim();
+export const font = (pixels, weight = "") =>
+  `${weight} ${pixels}px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif`.trim();
 
 // The canvas's pixels are those of the screen; what is drawn is measured in those of the sheet.
 export function fitted(canvas) {
-  const width = canvas.clientWidth, height = canvas.clientHeight, ratio = devicePixelRatio;
+  const width = canvas.clientWidth;
+  const height = canvas.clientHeight;
+  const ratio = devicePixelRatio;
   const context = canvas.getContext("2d");
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -46,13 +52,15 @@ const STEPS_MONTHS = [1, 3, 12];
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-// At most so many places of an axis of time, at round local times: [{at, text, isDay}]. isDay: a day begins there.
+// At most so many places of an axis of time, at round local times: [{at, text, isDay}]. isDay: a day begins.
 export function timeTicks(from, to, most) {
   const least = (to - from) / Math.max(1, most);
   const seconds = STEPS_S.find((step) => step >= least);
   if (seconds) return ticksWithinDays(from, to, seconds);
   const days = STEPS_DAYS.find((step) => step * DAY_S >= least);
-  return days ? ticksOfDays(from, to, days) : ticksOfMonths(from, to, STEPS_MONTHS.find((step) => step * 30 * DAY_S >= least) ?? 12);
+  return days
+    ? ticksOfDays(from, to, days)
+    : ticksOfMonths(from, to, STEPS_MONTHS.find((step) => step * 30 * DAY_S >= least) ?? 12);
 }
 
 const seconds = (date) => date.getTime() / 1000;
@@ -62,12 +70,17 @@ const midnight = (date, days = 0) => new Date(date.getFullYear(), date.getMonth(
 function ticksWithinDays(from, to, step) {
   const ticks = [];
   for (let day = midnight(new Date(from * 1000)); seconds(day) <= to; day = midnight(day, 1)) {
-    const next = seconds(midnight(day, 1)), first = Math.max(0, Math.ceil((from - seconds(day) - 3600) / step) * step);
+    const next = seconds(midnight(day, 1));
+    const first = Math.max(0, Math.ceil((from - seconds(day) - 3600) / step) * step);
     for (let passed = first; passed < DAY_S; passed += step) {
       const at = seconds(new Date(day.getFullYear(), day.getMonth(), day.getDate(), 0, 0, passed));
       if (at > to || at >= next) break;
       if (at < from || at <= ticks.at(-1)?.at) continue;
-      ticks.push(passed ? { at, text: clock(at).slice(0, step < 60 ? 8 : 5), isDay: false } : { at, text: dayText(day), isDay: true });
+      ticks.push(
+        passed
+          ? { at, text: clock(at).slice(0, step < 60 ? 8 : 5), isDay: false }
+          : { at, text: dayText(day), isDay: true },
+      );
     }
   }
   return ticks;
@@ -78,13 +91,15 @@ function ticksOfDays(from, to, step) {
   for (let day = midnight(new Date(from * 1000)); seconds(day) <= to; day = midnight(day, 1)) {
     const number = Math.round(Date.UTC(day.getFullYear(), day.getMonth(), day.getDate()) / (DAY_S * 1000));
     // + 3: weeks begin on Monday
-    if ((number + 3) % step === 0 && seconds(day) >= from) ticks.push({ at: seconds(day), text: dayText(day), isDay: true });
+    if ((number + 3) % step === 0 && seconds(day) >= from)
+      ticks.push({ at: seconds(day), text: dayText(day), isDay: true });
   }
   return ticks;
 }
 
 function ticksOfMonths(from, to, step) {
-  const ticks = [], first = new Date(from * 1000);
+  const ticks = [];
+  const first = new Date(from * 1000);
   for (let month = Math.floor(first.getMonth() / step) * step; ; month += step) {
     const date = new Date(first.getFullYear(), month, 1);
     if (seconds(date) > to) return ticks;
@@ -97,7 +112,8 @@ export const dayText = (date) => `${WEEKDAYS[date.getDay()]} ${date.getDate()} $
 
 // Round values from 0 on, the last at or above `most`: about `count` steps. `base`: 1024 for bytes.
 export function valueTicks(most, count, base = 1000, isWhole = false) {
-  const step = roundUp(most / count, base, isWhole), ticks = [0];
+  const step = roundUp(most / count, base, isWhole);
+  const ticks = [0];
   while (ticks.at(-1) < most * (1 - 1e-9)) ticks.push(ticks.length * step);
   return ticks;
 }
@@ -122,7 +138,8 @@ export class Card {
   show(x, y, ...content) {
     this.node.replaceChildren(...content);
     this.node.hidden = false;
-    const room = this.box.clientWidth - this.node.offsetWidth - 4, below = y + 18;
+    const room = this.box.clientWidth - this.node.offsetWidth - 4;
+    const below = y + 18;
     const fits = below + this.node.offsetHeight <= this.box.clientHeight;
     const left = x + 14 <= room ? x + 14 : x - this.node.offsetWidth - 14;
     this.node.style.left = `${Math.max(4, Math.min(room, left))}px`;

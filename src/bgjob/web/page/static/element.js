@@ -30,3 +30,8 @@ export function framed(draw) {
     });
   };
 }
+
+// Text that stays as it is is left alone: a screen reader would hear it again.
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}

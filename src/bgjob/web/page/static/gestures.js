@@ -8,7 +8,8 @@
 //     cancel()                what was begun is not done
 
 const CLICK_PIXELS = 5;
-const WHEEL_LINE = 16, WHEEL_ZOOM = 0.0016;
+const WHEEL_LINE = 16;
+const WHEEL_ZOOM = 0.0016;
 
 export function gestures(node, { hover, leave, click, pan, select, zoom, cancel, selects }) {
   const pointers = new Map(); // by id: {x, y}
@@ -18,7 +19,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     const box = node.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-
   const down = (event) => {
     const at = place(event);
     if (event.button || at.x > node.clientWidth) return; // its scrollbar
@@ -31,16 +31,20 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     }
     drag = { ...at, kind: event.shiftKey || selects(at.y) ? "span" : "press" };
   };
-
   const move = (event) => {
-    const at = place(event), before = pointers.get(event.pointerId);
+    const at = place(event);
+    const before = pointers.get(event.pointerId);
     if (!before) {
       if (event.pointerType !== "touch") hover(at.x, at.y);
       return;
     }
     pointers.set(event.pointerId, at);
     if (drag?.kind === "pinch") return pinch(before, at, event.pointerId);
-    if (!drag || (["press", "span"].includes(drag.kind) && Math.hypot(at.x - drag.x, at.y - drag.y) < CLICK_PIXELS)) return;
+    if (
+      !drag ||
+      (["press", "span"].includes(drag.kind) && Math.hypot(at.x - drag.x, at.y - drag.y) < CLICK_PIXELS)
+    )
+      return;
     drag.kind = { press: "pan", span: "select" }[drag.kind] ?? drag.kind;
     leave();
     if (drag.kind === "select") select(drag.x, at.x, false);
@@ -57,7 +61,8 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
   }
 
   const up = (event) => {
-    const at = place(event), kind = drag?.kind;
+    const at = place(event);
+    const kind = drag?.kind;
     if (!pointers.delete(event.pointerId) || kind === "pinch") {
       if (!pointers.size) drag = null;
       return;
@@ -67,18 +72,20 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     if (kind === "select") select(begun.x, at.x, true);
     else if (kind === "press" || kind === "span") click(at.x, at.y, event.pointerType === "touch");
   };
-
   const cancelled = (event) => {
     pointers.delete(event.pointerId);
     if (drag?.kind === "select") cancel();
     drag = null;
   };
-
   const wheel = (event) => {
-    const { x, y } = place(event), unit = event.deltaMode ? WHEEL_LINE : 1;
+    const { x, y } = place(event);
+    const unit = event.deltaMode ? WHEEL_LINE : 1;
     const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     if (event.ctrlKey || event.metaKey || (selects(y) && !isSideways)) {
-      zoom(Math.exp(event.deltaY * unit * WHEEL_ZOOM * (event.ctrlKey && Math.abs(event.deltaY) < 40 ? 5 : 1)), x);
+      zoom(
+        Math.exp(event.deltaY * unit * WHEEL_ZOOM * (event.ctrlKey && Math.abs(event.deltaY) < 40 ? 5 : 1)),
+        x,
+      );
     } else if (isSideways) pan(-unit * (event.deltaX || event.deltaY), 0);
     else return; // the lanes scroll
     event.preventDefault();

@@ -1,4 +1,4 @@
-// What the timeline shows, without drawing it: the jobs of a span, how each went, what happened, all in words.
+// What the timeline shows, without drawing it: the jobs of a span, how each went, what happened, in words.
 
 import { count, duration, title } from "./words.js";
 
@@ -38,15 +38,18 @@ export function endedAt(row, now) {
 
 export const tookOf = (row, now) => Math.max(0, endedAt(row, now) - (row.started ?? row.created));
 
-export const newestFirst = (rows) => [...rows].sort((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
+export const newestFirst = (rows) =>
+  [...rows].sort((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
 
 export const touches = (row, from, to, now) => row.created <= to && endedAt(row, now) >= from;
 
 // Jobs that do not overlap share a lane: the lane of each, by id. The same for any span, so that none jumps.
 export function packed(rows) {
-  const laneOf = new Map(), free = []; // free: when the last job of each lane is over
+  const laneOf = new Map(); // free: when the last job of each lane is over
+  const free = [];
   for (const row of [...rows].reverse()) {
-    const found = free.findIndex((at) => at < row.created), lane = found < 0 ? free.length : found;
+    const found = free.findIndex((at) => at < row.created);
+    const lane = found < 0 ? free.length : found;
     free[lane] = endedAt(row, Infinity);
     laneOf.set(row.id, lane);
   }
@@ -56,13 +59,21 @@ export function packed(rows) {
 // "41 jobs: 37 completed, 3 failed, 1 killed; 2 questions; longest: build, 12m 03s"
 export function summary(rows, marks, now) {
   if (!rows.length) return "";
-  const ways = tally(rows.map(wayOf)), kinds = tally(marks.map((mark) => mark.kind));
+  const ways = tally(rows.map(wayOf));
+  const kinds = tally(marks.map((mark) => mark.kind));
   const longest = rows.reduce((a, b) => (tookOf(b, now) > tookOf(a, now) ? b : a));
   return [
-    `${count(rows.length, "job")}: ${Object.keys(WAYS).filter((way) => ways[way]).map((way) => `${ways[way]} ${WAYS[way].word}`).join(", ")}`,
-    COUNTED.filter((kind) => kinds[kind]).map((kind) => count(kinds[kind], MARKS[kind].one, MARKS[kind].many)).join(", "),
+    `${count(rows.length, "job")}: ${Object.keys(WAYS)
+      .filter((way) => ways[way])
+      .map((way) => `${ways[way]} ${WAYS[way].word}`)
+      .join(", ")}`,
+    COUNTED.filter((kind) => kinds[kind])
+      .map((kind) => count(kinds[kind], MARKS[kind].one, MARKS[kind].many))
+      .join(", "),
     `longest: ${title(longest)}, ${duration(tookOf(longest, now))}`,
-  ].filter(Boolean).join("; ");
+  ]
+    .filter(Boolean)
+    .join("; ");
 }
 
 function tally(words) {
@@ -73,12 +84,21 @@ function tally(words) {
 
 // What happened in a span, the newest first: each mark, each end, and the start of what has not ended in it.
 export function happenings(rows, marks, from, to) {
-  const found = marks.map((mark) => ({ at: mark.at, row: mark.row, kind: mark.kind, words: mark.words, cursor: mark.cursor }));
+  const found = marks.map((mark) => ({
+    at: mark.at,
+    row: mark.row,
+    kind: mark.kind,
+    words: mark.words,
+    cursor: mark.cursor,
+  }));
   for (const row of rows) {
     const isOver = row.group === "ended" && endedAt(row) <= to;
-    if (isOver && endedAt(row) >= from) found.push({ at: endedAt(row), row, kind: wayOf(row), words: endOf(row) });
-    else if (row.started >= from && row.started <= to) found.push({ at: row.started, row, kind: "running", words: "started" });
-    if (!row.started && !isOver && row.created >= from) found.push({ at: row.created, row, kind: "queued", words: "queued" });
+    if (isOver && endedAt(row) >= from)
+      found.push({ at: endedAt(row), row, kind: wayOf(row), words: endOf(row) });
+    else if (row.started >= from && row.started <= to)
+      found.push({ at: row.started, row, kind: "running", words: "started" });
+    if (!row.started && !isOver && row.created >= from)
+      found.push({ at: row.created, row, kind: "queued", words: "queued" });
   }
   return found.sort((a, b) => b.at - a.at);
 }
@@ -90,6 +110,9 @@ function endOf(row) {
 
 // What a job is, in words: for those who hear it.
 export function told(row, now) {
-  const began = row.started && wayOf(row) !== "lost" ? `, ${row.ended ? "took" : "for"} ${duration(tookOf(row, now))}` : "";
+  const began =
+    row.started && wayOf(row) !== "lost"
+      ? `, ${row.ended ? "took" : "for"} ${duration(tookOf(row, now))}`
+      : "";
   return `${title(row)}: ${row.outcome ?? WAYS[wayOf(row)].word}${began}`;
 }

@@ -3,23 +3,35 @@
 import { colour, crisp, fitted, font, timeTicks, valueTicks } from "./chart.js";
 import { element } from "./element.js";
 
-const TOP = 14, BOTTOM = 22, RIGHT = 10, TICK_PIXELS = 90, LABEL_PIXELS = 14, LEFT = 62;
+const TOP = 14;
+const BOTTOM = 22;
+const RIGHT = 10;
+const TICK_PIXELS = 90;
+const LABEL_PIXELS = 14;
+const LEFT = 62;
 // A gap in time that is longer is a gap in the line.
 const GAP_S = 10;
-// A limit that is higher than so many times what is used is told in words: the rest would be too small to see.
+// A limit that is higher than so many times what is used is told in words: the rest would be too small.
 const LIMIT_TIMES = 5;
 
-// `words` of a value; `base` of its units: 1000 or 1024; isStacked: the lines add up; isStep: values stay until the next.
+// `words` of a value; `base` of its units: 1000 or 1024; isStacked: the lines add up; isStep: values stay
+// until the next; isWhole: of things that are counted.
 export class LineChart {
   constructor({ title, words, base = 1000, isStacked = false, isStep = false, isWhole = false }) {
     Object.assign(this, { title, words, base, isStacked, isStep, isWhole });
     this.canvas = element("canvas", { "aria-hidden": "true" });
     this.value = element("strong");
     this.note = element("span", { class: "quiet" });
-    this.node = element("figure", { class: "chart" }, element("figcaption", {}, element("h3", {}, title), this.value, this.note), this.canvas);
+    this.node = element(
+      "figure",
+      { class: "chart" },
+      element("figcaption", {}, element("h3", {}, title), this.value, this.note),
+      this.canvas,
+    );
   }
 
-  // {from, to, times, lines: [{id, name, colour, values}], limits: [{value, text, colour, isLoose}], cursor: a time or null}.
+  // {from, to, times, lines: [{id, name, colour, values}], limits: [{value, text, colour, isLoose}],
+  // cursor: a time or null}.
   // A limit that is too high for the scale is told in words, or, if it is loose, not at all.
   draw(scene) {
     this.scene = scene;
@@ -44,16 +56,19 @@ export class LineChart {
   scale(width, height) {
     const most = this.bands.reduce((most, band) => band.values.reduce((a, b) => (b > a ? b : a), most), 0);
     this.shown = this.scene.limits.filter((limit) => limit.value <= Math.max(most, 1e-9) * LIMIT_TIMES);
-    const top = Math.max(most, ...this.shown.map((limit) => limit.value)) || (this.base === 1024 ? 1024 ** 2 : 4);
+    const top =
+      Math.max(most, ...this.shown.map((limit) => limit.value)) || (this.base === 1024 ? 1024 ** 2 : 4);
     this.most = top * 1.08;
     const count = Math.max(2, Math.round((height - TOP - BOTTOM) / 44));
     this.ticks = valueTicks(this.most, count, this.base, this.isWhole).filter((tick) => tick <= this.most);
     Object.assign(this, { left: LEFT, right: width - RIGHT, top: TOP, bottom: height - BOTTOM });
   }
 
-  x = (at) => this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
+  x = (at) =>
+    this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
   y = (value) => this.bottom - (value / this.most) * (this.bottom - this.top);
-  at = (x) => this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
+  at = (x) =>
+    this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
 
   drawAxes(context, width) {
     context.font = font(11);
@@ -68,8 +83,13 @@ export class LineChart {
       context.fillText(this.words(tick), this.left - 6, y);
     }
     context.textAlign = "center";
-    for (const { at, text } of timeTicks(this.scene.from, this.scene.to, (this.right - this.left) / TICK_PIXELS)) {
-      const x = this.x(at), half = context.measureText(text).width / 2;
+    for (const { at, text } of timeTicks(
+      this.scene.from,
+      this.scene.to,
+      (this.right - this.left) / TICK_PIXELS,
+    )) {
+      const x = this.x(at);
+      const half = context.measureText(text).width / 2;
       if (x - half >= this.left - 12 && x + half <= width) context.fillText(text, x, this.bottom + 13);
     }
   }
@@ -83,7 +103,8 @@ export class LineChart {
       context.beginPath();
       this.trace(context, values, from, to);
       context.stroke();
-      for (let at = to - 1; at >= from; at -= 1) context.lineTo(this.x(times[at]), low ? this.y(low[at]) : this.bottom);
+      for (let at = to - 1; at >= from; at -= 1)
+        context.lineTo(this.x(times[at]), low ? this.y(low[at]) : this.bottom);
       context.globalAlpha = low ? 0.3 : 0.07;
       context.fill();
       context.globalAlpha = 1;
@@ -107,7 +128,8 @@ export class LineChart {
     context.lineWidth = 1.3;
     const places = [];
     for (const limit of this.scene.limits.filter((each) => !each.isLoose || this.shown.includes(each))) {
-      const isShown = this.shown.includes(limit), y = isShown ? crisp(this.y(limit.value)) : this.top - 1;
+      const isShown = this.shown.includes(limit);
+      const y = isShown ? crisp(this.y(limit.value)) : this.top - 1;
       context.strokeStyle = context.fillStyle = colour(limit.colour ?? "--bad");
       context.setLineDash([6, 4]);
       if (isShown) level(context, this.left, this.right, y);
@@ -124,9 +146,11 @@ export class LineChart {
     context.textBaseline = "middle";
     const places = this.shown.map((limit) => this.y(limit.value) - 6);
     for (const band of [...this.bands].reverse()) {
-      const value = band.values.at(-1), low = band.low?.at(-1) ?? 0;
+      const value = band.values.at(-1);
+      const low = band.low?.at(-1) ?? 0;
       if (!(value > 0) || !band.name) continue;
-      const isBand = Boolean(band.low), y = isBand ? (this.y(value) + this.y(low)) / 2 : this.y(value) - 8;
+      const isBand = Boolean(band.low);
+      const y = isBand ? (this.y(value) + this.y(low)) / 2 : this.y(value) - 8;
       if (isBand && this.y(low) - this.y(value) < LABEL_PIXELS) continue;
       const place = freePlace(places, Math.max(8, y), 0);
       if (place === null) continue;
@@ -142,7 +166,9 @@ export class LineChart {
   drawCursor(context, height) {
     const { cursor } = this.scene;
     if (cursor === null) return;
-    const place = this.placeAt(cursor), isNear = this.isNear(place, cursor), x = crisp(this.x(isNear && !this.isStep ? this.scene.times[place] : cursor));
+    const place = this.placeAt(cursor);
+    const isNear = this.isNear(place, cursor);
+    const x = crisp(this.x(isNear && !this.isStep ? this.scene.times[place] : cursor));
     context.strokeStyle = colour("--edge-line");
     context.lineWidth = 1;
     context.beginPath();
@@ -163,7 +189,8 @@ export class LineChart {
   // The place among the times: of steps, the last one before it; else the nearest.
   placeAt(time) {
     const { times } = this.scene;
-    let from = 0, to = times.length;
+    let from = 0,
+      to = times.length;
     while (from < to) {
       const middle = (from + to) >> 1;
       if (times[middle] <= time) from = middle + 1;
@@ -179,15 +206,22 @@ export class LineChart {
   valuesAt(time) {
     const place = this.placeAt(time);
     if (!this.isNear(place, time)) return [];
-    return this.scene.lines.map(({ name, colour: own, values }) => ({ name, colour: own, value: values[place] }))
-      .filter((each) => !Number.isNaN(each.value) && each.value !== undefined).sort((a, b) => b.value - a.value);
+    return this.scene.lines
+      .map(({ name, colour: own, values }) => ({ name, colour: own, value: values[place] }))
+      .filter((each) => !Number.isNaN(each.value) && each.value !== undefined)
+      .sort((a, b) => b.value - a.value);
   }
 
   // The line or area that is there.
   lineAt(x, y) {
     const place = this.placeAt(this.at(x));
-    if (this.isStacked) return this.bands.find((band) => y >= this.y(band.values[place]) && y <= this.y(band.low[place])) ?? null;
-    const near = this.bands.map((band) => [Math.abs(this.y(band.values[place]) - y), band]).filter(([away]) => away <= 8);
+    if (this.isStacked)
+      return (
+        this.bands.find((band) => y >= this.y(band.values[place]) && y <= this.y(band.low[place])) ?? null
+      );
+    const near = this.bands
+      .map((band) => [Math.abs(this.y(band.values[place]) - y), band])
+      .filter(([away]) => away <= 8);
     return near.sort((a, b) => a[0] - b[0])[0]?.[1] ?? null;
   }
 }
@@ -203,7 +237,8 @@ function level(context, from, to, y) {
 function stacked({ lines, times }) {
   let low = new Float64Array(times.length);
   return lines.map((line) => {
-    const values = low.map((base, at) => (Number.isNaN(line.values[at]) ? base : base + line.values[at])), band = { ...line, low, values };
+    const values = low.map((base, at) => (Number.isNaN(line.values[at]) ? base : base + line.values[at]));
+    const band = { ...line, low, values };
     low = values;
     return band;
   });
@@ -214,7 +249,8 @@ function pieces(times, values, gap) {
   const found = [];
   let from = -1;
   for (let at = 0; at < times.length; at += 1) {
-    const isKnown = !Number.isNaN(values[at]), isNear = from >= 0 && times[at] - times[at - 1] <= gap;
+    const isKnown = !Number.isNaN(values[at]);
+    const isNear = from >= 0 && times[at] - times[at - 1] <= gap;
     if (from >= 0 && (!isKnown || !isNear)) {
       found.push([from, at]);
       from = -1;

@@ -118,7 +118,7 @@ class LogView {
   // -- reading ------------------------------------------------------------------------------------
 
   async ask(query) {
-    const page = await get("/api/lines", { job: this.job, count: PAGE, ...query, ...this.search.query });
+    const page = await get("/api/lines", { job: this.job, count: PAGE, ...query, ...this.search.marks });
     this.end = Math.max(this.end, page.end);
     return page;
   }

@@ -1,12 +1,12 @@
 // Resources: what jobs and the store use, over the last ten minutes, live.
 
 import { Card, onScheme } from "./chart.js";
-import { element, framed } from "./element.js";
+import { element, framed, write } from "./element.js";
 import { LineChart } from "./line_chart.js";
+import { percent, UseTable } from "./resources_table.js";
 import { counted, lines, now, peak, Slots, sum, used } from "./series.js";
 import { bytes, clock, count, title } from "./words.js";
 
-const percent = (value) => `${value < 9.95 && value > 0 && value % 1 ? value.toFixed(1) : Math.round(value)}%`;
 const number = (value) => String(Math.round(value));
 const KEYS = "Left and right: the values at a moment. Escape: none.";
 
@@ -18,15 +18,18 @@ class Resources {
     this.slots = new Slots();
     this.hidden = new Set(); // ids of lines that are switched off
     this.cursor = null; // a time
-    this.rows = new Map(); // of the table, by id
     this.build();
     this.redraw = framed(() => this.draw());
     const seen = () => this.redraw();
     document.addEventListener("visibilitychange", seen);
     this.sizes = new ResizeObserver(() => this.redraw());
     this.sizes.observe(this.charts);
-    this.ends = [app.jobs.onchange(() => this.redraw()), onScheme(() => this.redraw()), () => this.sizes.disconnect(),
-      () => document.removeEventListener("visibilitychange", seen)];
+    this.ends = [
+      app.jobs.onchange(() => this.redraw()),
+      onScheme(() => this.redraw()),
+      () => this.sizes.disconnect(),
+      () => document.removeEventListener("visibilitychange", seen),
+    ];
     this.redraw();
   }
 
@@ -44,18 +47,31 @@ class Resources {
     this.jobs = new LineChart({ title: "Jobs", words: number, isStep: true, isWhole: true });
     this.all = [this.cpu, this.memory, this.disk, this.jobs];
     this.legend = element("div", { class: "series", role: "group", "aria-label": "Jobs in the charts" });
-    this.charts = element("div", {
-      class: "charts", tabindex: "0", role: "application", "aria-label": "Charts of the last ten minutes", "aria-description": KEYS,
-      onkeydown: (event) => this.onKey(event), onblur: () => this.point(null),
-    }, this.all.map((chart) => chart.node));
-    this.empty = element("p", { class: "note", hidden: true }, "No job runs. What jobs use is shown while they run, and for ten minutes after.");
-    this.body = element("tbody");
-    const heads = ["Job", "CPU now", "CPU peak", "Memory now", "Memory peak", "Memory limit"];
-    this.table = element("table", {}, element("caption", { class: "unseen" }, "What each job uses"),
-      element("thead", {}, element("tr", {}, heads.map((text) => element("th", { scope: "col" }, text)))), this.body);
+    this.charts = element(
+      "div",
+      {
+        class: "charts",
+        tabindex: "0",
+        role: "application",
+        "aria-label": "Charts of the last ten minutes",
+        "aria-description": KEYS,
+        onkeydown: (event) => this.onKey(event),
+        onblur: () => this.point(null),
+      },
+      this.all.map((chart) => chart.node),
+    );
+    this.empty = element(
+      "p",
+      { class: "note", hidden: true },
+      "No job runs. What jobs use is shown while they run, and for ten minutes after.",
+    );
+    this.table = new UseTable();
     this.said = element("p", { class: "unseen", "aria-live": "polite" });
-    this.place.append(element("h2", { class: "unseen" }, "Resources"),
-      element("div", { class: "resources-scroll" }, this.legend, this.charts, this.empty, this.table), this.said);
+    this.place.append(
+      element("h2", { class: "unseen" }, "Resources"),
+      element("div", { class: "resources-scroll" }, this.legend, this.charts, this.empty, this.table.node),
+      this.said,
+    );
     this.card = new Card(this.charts);
     for (const chart of this.all) this.listen(chart);
   }
@@ -67,6 +83,7 @@ class Resources {
     canvas.addEventListener("pointerdown", (event) => this.hover(chart, place(event)));
     canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("click", (event) => {
+      if (event.pointerType === "touch") return; // a finger has shown the values
       const line = chart.lineAt(event.offsetX, event.offsetY);
       if (this.app.jobs.rows.has(line?.id)) this.app.go({ job: line.id });
     });
@@ -77,17 +94,22 @@ class Resources {
   draw() {
     if (this.isClosed || document.hidden) return;
     const { samples, store, rows } = this.app.jobs;
-    const found = used(samples, store), span = { from: found.from, to: found.to, cursor: this.cursor };
-    const most = this.slots.take(found.jobs), length = found.times.length;
+    const found = used(samples, store);
+    const span = { from: found.from, to: found.to, cursor: this.cursor };
+    const most = this.slots.take(found.jobs);
+    const length = found.times.length;
     this.showLegend(lines(found.jobs, most, this.slots, "cpu", length, this.nameOf));
-    const linesOf = (what) => lines(found.jobs, most, this.slots, what, length, this.nameOf).filter((line) => !this.hidden.has(line.id));
+    const linesOf = (what) =>
+      lines(found.jobs, most, this.slots, what, length, this.nameOf).filter(
+        (line) => !this.hidden.has(line.id),
+      );
     this.drawCpu(found, { ...span, times: found.times, lines: linesOf("cpu") });
     this.drawMemory(found, { ...span, times: found.times, lines: linesOf("memory") });
     this.drawDisk(store, span);
     this.drawJobs(counted(rows.values(), found.from, found.to), span);
-    this.showTable(found.jobs);
+    this.table.show(found.jobs, rows, this.nameOf);
     this.empty.hidden = found.jobs.length > 0;
-    this.table.hidden = this.legend.hidden = !found.jobs.length;
+    this.table.node.hidden = this.legend.hidden = !found.jobs.length;
   }
 
   nameOf = (id) => {
@@ -95,39 +117,98 @@ class Resources {
     return row ? title(row) : id.slice(0, 8);
   };
 
+  // What all jobs that run use together.
+  current({ jobs }, what) {
+    const isOver = ({ id }) => this.app.jobs.rows.get(id)?.group === "ended";
+    return jobs.reduce((total, job) => total + (isOver(job) ? 0 : (now(job[what]) ?? 0)), 0);
+  }
+
   drawCpu(found, scene) {
-    const total = sum(found.jobs.map((job) => job.cpu), found.times.length), cpus = this.app.store?.cpus;
-    this.cpu.draw({ ...scene, limits: cpus ? [{ value: 100 * cpus, text: `${count(cpus, "processor")} of this machine`, colour: "--quiet", isLoose: true }] : [] });
-    tell(this.cpu, percent(now(total) ?? 0), `peak ${percent(peak(total))}; 100% is one processor`);
+    const total = sum(
+      found.jobs.map((job) => job.cpu),
+      found.times.length,
+    );
+    const cpus = this.app.store?.cpus;
+    const all = {
+      value: 100 * cpus,
+      text: `${count(cpus ?? 0, "processor")} of this machine`,
+      colour: "--quiet",
+    };
+    this.cpu.draw({ ...scene, limits: cpus ? [{ ...all, isLoose: true }] : [] });
+    tell(
+      this.cpu,
+      percent(this.current(found, "cpu")),
+      `peak ${percent(peak(total))}; 100% is one processor`,
+    );
   }
 
   drawMemory(found, scene) {
-    const total = sum(found.jobs.map((job) => job.memory), found.times.length), machine = this.app.store?.memory_bytes;
+    const total = sum(
+      found.jobs.map((job) => job.memory),
+      found.times.length,
+    );
+    const machine = this.app.store?.memory_bytes;
     const limits = scene.lines.flatMap(({ id, name, colour }) => {
       const limit = this.app.jobs.rows.get(id)?.limits?.memory_bytes;
       return limit ? [{ value: limit, text: `limit of ${name}: ${bytes(limit)}`, colour }] : [];
     });
-    if (machine) limits.push({ value: machine, text: `memory of this machine: ${bytes(machine)}`, colour: "--quiet", isLoose: true });
+    if (machine)
+      limits.push({
+        value: machine,
+        text: `memory of this machine: ${bytes(machine)}`,
+        colour: "--quiet",
+        isLoose: true,
+      });
     this.memory.draw({ ...scene, limits });
-    tell(this.memory, bytes(now(total) ?? 0), `peak ${bytes(peak(total))}`);
+    tell(this.memory, bytes(this.current(found, "memory")), `peak ${bytes(peak(total))}`);
   }
 
   drawDisk(store, span) {
-    const limit = this.app.store?.settings?.max_store_bytes, used = store.bytes.map((value) => value ?? NaN);
-    const full = store.at.length && store.bytes.at(-1) !== null ? store.bytes.at(-1) + store.free.at(-1) : null;
-    const limits = [limit && { value: limit, text: `limit: ${bytes(limit)}`, colour: "--bad" },
-      full && { value: full, text: "disk full", colour: "--quiet", isLoose: true }].filter(Boolean);
-    this.disk.draw({ ...span, times: store.at, lines: [{ id: "disk", name: "", colour: "--series-1", values: used }], limits });
-    const free = store.free.at(-1), note = [limit ? `of at most ${bytes(limit)}` : "no limit is set", free && `${bytes(free)} free on its disk`];
-    tell(this.disk, used.length && !Number.isNaN(used.at(-1)) ? bytes(used.at(-1)) : "…", note.filter(Boolean).join("; "));
+    const limit = this.app.store?.settings?.max_store_bytes;
+    const used = store.bytes.map((value) => value ?? NaN);
+    const full =
+      store.at.length && store.bytes.at(-1) !== null ? store.bytes.at(-1) + store.free.at(-1) : null;
+    const limits = [
+      limit && { value: limit, text: `limit: ${bytes(limit)}`, colour: "--bad" },
+      full && { value: full, text: "disk full", colour: "--quiet", isLoose: true },
+    ].filter(Boolean);
+    this.disk.draw({
+      ...span,
+      times: store.at,
+      lines: [{ id: "disk", name: "", colour: "--series-1", values: used }],
+      limits,
+    });
+    const free = store.free.at(-1);
+    const note = [
+      limit ? `of at most ${bytes(limit)}` : "no limit is set",
+      free && `${bytes(free)} free on its disk`,
+    ];
+
+    tell(
+      this.disk,
+      used.length && !Number.isNaN(used.at(-1)) ? bytes(used.at(-1)) : "…",
+      note.filter(Boolean).join("; "),
+    );
   }
 
   drawJobs({ times, running, queued }, span) {
     const most = this.app.store?.settings?.max_jobs;
-    const both = [{ id: "running", name: "running", colour: "--run", values: running }, { id: "queued", name: "queued", colour: "--wait", values: queued }];
+    const both = [
+      { id: "running", name: "running", colour: "--run", values: running },
+      { id: "queued", name: "queued", colour: "--wait", values: queued },
+    ];
     const isQueued = queued.some((value) => value > 0);
-    this.jobs.draw({ ...span, times, lines: isQueued ? both : both.slice(0, 1), limits: most ? [{ value: most, text: `at most ${most}`, colour: "--bad" }] : [] });
-    tell(this.jobs, `${running.at(-1)} running`, [most && `at most ${most}`, queued.at(-1) && `${queued.at(-1)} queued`].filter(Boolean).join("; "));
+    this.jobs.draw({
+      ...span,
+      times,
+      lines: isQueued ? both : both.slice(0, 1),
+      limits: most ? [{ value: most, text: `at most ${most}`, colour: "--bad" }] : [],
+    });
+    tell(
+      this.jobs,
+      `${running.at(-1)} running`,
+      [most && `at most ${most}`, queued.at(-1) && `${queued.at(-1)} queued`].filter(Boolean).join("; "),
+    );
   }
 
   // -- legend and table ------------------------------------------------------------------------------
@@ -144,32 +225,23 @@ class Resources {
   toggle({ id, name, colour }) {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = `var(${colour})`;
-    const button = element("button", { type: "button", "data-line": id, "aria-pressed": String(!this.hidden.has(id)), title: "Show or hide", onclick: () => {
-      if (!this.hidden.delete(id)) this.hidden.add(id);
-      button.setAttribute("aria-pressed", !this.hidden.has(id));
-      this.redraw();
-    } }, swatch, element("span", { class: "who" }, name));
+    const button = element(
+      "button",
+      {
+        type: "button",
+        "data-line": id,
+        "aria-pressed": String(!this.hidden.has(id)),
+        title: "Show or hide",
+        onclick: () => {
+          if (!this.hidden.delete(id)) this.hidden.add(id);
+          button.setAttribute("aria-pressed", !this.hidden.has(id));
+          this.redraw();
+        },
+      },
+      swatch,
+      element("span", { class: "who" }, name),
+    );
     return button;
-  }
-
-  showTable(jobs) {
-    const before = this.rows, sorted = [...jobs].sort((a, b) => peak(b.cpu) - peak(a.cpu) || peak(b.memory) - peak(a.memory) || (a.id < b.id ? -1 : 1));
-    this.rows = new Map(sorted.map((job) => [job.id, before.get(job.id) ?? this.row(job.id)]));
-    for (const [id, node] of before) if (!this.rows.has(id)) node.remove();
-    sorted.forEach((job, at) => {
-      const node = this.rows.get(job.id), limit = this.app.jobs.rows.get(job.id)?.limits?.memory_bytes;
-      const isOver = this.app.jobs.rows.get(job.id)?.group === "ended";
-      const texts = [isOver ? "ended" : shown(now(job.cpu), percent), percent(peak(job.cpu)), isOver ? "ended" : shown(now(job.memory), bytes),
-        bytes(peak(job.memory)), limit ? bytes(limit) : "none"];
-      texts.forEach((text, cell) => write(node.cells[cell + 1], text));
-      write(node.querySelector("a"), this.nameOf(job.id));
-      if (this.body.children[at] !== node) this.body.insertBefore(node, this.body.children[at] ?? null);
-    });
-  }
-
-  row(id) {
-    const link = element("a", { href: `/?job=${id}` });
-    return element("tr", { "data-job": id }, element("th", { scope: "row" }, link), Array.from({ length: 5 }, () => element("td")));
   }
 
   // -- the values at a moment ------------------------------------------------------------------------
@@ -179,7 +251,11 @@ class Resources {
     chart.canvas.style.cursor = this.app.jobs.rows.has(chart.lineAt(x, y)?.id) ? "pointer" : "";
     this.point(chart.at(Math.max(chart.left, Math.min(chart.right, x))));
     const values = chart.valuesAt(this.cursor);
-    this.card.show(chart.canvas.offsetLeft + x, chart.canvas.offsetTop + y, ...momentCard(this.cursor, values, chart));
+    this.card.show(
+      chart.canvas.offsetLeft + x,
+      chart.canvas.offsetTop + y,
+      ...momentCard(this.cursor, values, chart),
+    );
   }
 
   point(time) {
@@ -189,7 +265,8 @@ class Resources {
   }
 
   onKey(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], { times } = this.cpu.scene ?? { times: [] };
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const { times } = this.cpu.scene ?? { times: [] };
     if (event.key === "Escape" && this.cursor !== null) this.point(null);
     else if (step && times.length) this.step(step, times);
     else return;
@@ -198,12 +275,24 @@ class Resources {
   }
 
   step(by, times) {
-    const at = this.cursor === null ? times.length - 1 : Math.max(0, Math.min(times.length - 1, this.cpu.placeAt(this.cursor) + by));
+    const at =
+      this.cursor === null
+        ? times.length - 1
+        : Math.max(0, Math.min(times.length - 1, this.cpu.placeAt(this.cursor) + by));
     this.point(times[at]);
-    const words = this.all.map((chart) => [chart, chart.valuesAt(this.cursor)]).filter(([, values]) => values.length)
-      .map(([chart, values]) => `${chart.title}: ${values.map((each) => `${each.name} ${chart.words(each.value)}`).join(", ")}`);
+    const words = this.all
+      .map((chart) => [chart, chart.valuesAt(this.cursor)])
+      .filter(([, values]) => values.length)
+      .map(
+        ([chart, values]) =>
+          `${chart.title}: ${values.map((each) => `${each.name} ${chart.words(each.value)}`).join(", ")}`,
+      );
     write(this.said, `${clock(this.cursor)}. ${words.join(". ")}`);
-    this.card.show(this.cpu.x(this.cursor), this.cpu.canvas.offsetTop + this.cpu.top, ...momentCard(this.cursor, this.cpu.valuesAt(this.cursor), this.cpu));
+    this.card.show(
+      this.cpu.x(this.cursor),
+      this.cpu.canvas.offsetTop + this.cpu.top,
+      ...momentCard(this.cursor, this.cpu.valuesAt(this.cursor), this.cpu),
+    );
   }
 }
 
@@ -212,22 +301,29 @@ function momentCard(time, values, chart) {
   const line = ({ name, colour, value }) => {
     const swatch = element("span", { class: "swatch" });
     swatch.style.background = `var(${colour})`;
-    return element("p", { class: "value" }, swatch, element("span", {}, name || chart.title), element("b", {}, chart.words(value)));
+    return element(
+      "p",
+      { class: "value" },
+      swatch,
+      element("span", {}, name || chart.title),
+      element("b", {}, chart.words(value)),
+    );
   };
   return [
     element("p", { class: "quiet" }, clock(time)),
     ...(values.length ? values.map(line) : [element("p", {}, "nothing was measured then")]),
-    values.length > 1 && chart.isStacked && element("p", { class: "value total" }, element("span", {}, "together"), element("b", {}, chart.words(total))),
+    values.length > 1 &&
+      chart.isStacked &&
+      element(
+        "p",
+        { class: "value total" },
+        element("span", {}, "together"),
+        element("b", {}, chart.words(total)),
+      ),
   ].filter(Boolean);
 }
-
-const shown = (value, words) => (value === null ? "not known" : words(value));
 
 function tell(chart, value, note) {
   write(chart.value, value);
   write(chart.note, note);
-}
-
-function write(node, text) {
-  if (node.textContent !== text) node.textContent = text;
 }

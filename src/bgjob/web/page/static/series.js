@@ -1,4 +1,4 @@
-// What jobs used over the last ten minutes, as the charts of the resources draw it: series over the same times.
+// What jobs used over the last ten minutes, as the charts of the resources draw it: series of the same times.
 
 // As long as what was measured, but ten minutes at most.
 const WINDOWS_S = [60, 120, 300, 600];
@@ -11,16 +11,25 @@ const QUEUED_S = 1;
 export function used(samples, store) {
   const last = (times) => times.at(-1) ?? 0;
   const all = [store.at, ...[...samples.values()].map((series) => series.at)].filter((times) => times.length);
-  const to = Math.max(0, ...all.map(last)), first = Math.min(to, ...all.map((times) => times[0]));
+  const to = Math.max(...all.map(last), all.length ? 0 : Date.now() / 1000);
+  const first = Math.min(to, ...all.map((times) => times[0]));
   const from = to - (WINDOWS_S.find((window) => window >= to - first) ?? WINDOWS_S.at(-1));
-  const times = [...new Set([...samples.values()].flatMap((series) => series.at))].filter((at) => at >= from).sort((a, b) => a - b);
+  const times = [...new Set([...samples.values()].flatMap((series) => series.at))]
+    .filter((at) => at >= from)
+    .sort((a, b) => a - b);
   const placeOf = new Map(times.map((at, place) => [at, place]));
-  const jobs = [...samples].map(([id, series]) => ({ id, ...spread(series, placeOf) })).filter((job) => job.isSeen);
+  const jobs = [...samples]
+    .map(([id, series]) => ({ id, ...spread(series, placeOf) }))
+    .filter((job) => job.isSeen);
   return { from, to, times, jobs };
 }
 
 function spread({ at, cpu, memory }, placeOf) {
-  const found = { cpu: new Float64Array(placeOf.size).fill(NaN), memory: new Float64Array(placeOf.size).fill(NaN), isSeen: false };
+  const found = {
+    cpu: new Float64Array(placeOf.size).fill(NaN),
+    memory: new Float64Array(placeOf.size).fill(NaN),
+    isSeen: false,
+  };
   at.forEach((each, index) => {
     const place = placeOf.get(each);
     if (place === undefined) return;
@@ -56,12 +65,20 @@ export class Slots {
   }
 
   take(jobs) {
-    const all = { cpu: peak(jobs.map((job) => peak(job.cpu))) || 1, memory: peak(jobs.map((job) => peak(job.memory))) || 1 };
-    const weight = new Map(jobs.map((job) => [job.id, Math.max(peak(job.cpu) / all.cpu, peak(job.memory) / all.memory)]));
-    const most = [...jobs].sort((a, b) => weight.get(b.id) - weight.get(a.id) || (a.id < b.id ? -1 : 1)).slice(0, SLOTS);
+    const all = {
+      cpu: peak(jobs.map((job) => peak(job.cpu))) || 1,
+      memory: peak(jobs.map((job) => peak(job.memory))) || 1,
+    };
+    const weight = new Map(
+      jobs.map((job) => [job.id, Math.max(peak(job.cpu) / all.cpu, peak(job.memory) / all.memory)]),
+    );
+    const most = [...jobs]
+      .sort((a, b) => weight.get(b.id) - weight.get(a.id) || (a.id < b.id ? -1 : 1))
+      .slice(0, SLOTS);
     const ids = new Set(most.map((job) => job.id));
     for (const id of this.of.keys()) if (!ids.has(id)) this.of.delete(id);
-    const taken = new Set(this.of.values()), free = [...Array(SLOTS).keys()].filter((slot) => !taken.has(slot));
+    const taken = new Set(this.of.values());
+    const free = [...Array(SLOTS).keys()].filter((slot) => !taken.has(slot));
     for (const { id } of most) if (!this.of.has(id)) this.of.set(id, free.shift());
     return most.sort((a, b) => this.of.get(a.id) - this.of.get(b.id));
   }
@@ -69,11 +86,24 @@ export class Slots {
 
 // The lines of one chart: a job each for those that use most, and one for all others together.
 export function lines(jobs, most, slots, what, length, nameOf) {
-  const isMost = new Set(most.map((job) => job.id)), others = jobs.filter((job) => !isMost.has(job.id));
-  const found = most.map((job) => ({ id: job.id, name: nameOf(job.id), colour: `--series-${slots.of.get(job.id) + 1}`, values: job[what] }));
+  const isMost = new Set(most.map((job) => job.id));
+  const others = jobs.filter((job) => !isMost.has(job.id));
+  const found = most.map((job) => ({
+    id: job.id,
+    name: nameOf(job.id),
+    colour: `--series-${slots.of.get(job.id) + 1}`,
+    values: job[what],
+  }));
   if (others.length) {
-    found.push({ id: REST, name: others.length === 1 ? nameOf(others[0].id) : `${others.length} others`, colour: "--series-rest",
-      values: sum(others.map((job) => job[what]), length) });
+    found.push({
+      id: REST,
+      name: others.length === 1 ? nameOf(others[0].id) : `${others.length} others`,
+      colour: "--series-rest",
+      values: sum(
+        others.map((job) => job[what]),
+        length,
+      ),
+    });
   }
   return found;
 }
@@ -101,7 +131,9 @@ export function counted(rows, from, to) {
 }
 
 function steps(changes, from, to) {
-  const times = [from], running = [0], queued = [0];
+  const times = [from];
+  const running = [0];
+  const queued = [0];
   for (const at of [...changes.keys()].sort((a, b) => a - b)) {
     times.push(at);
     running.push(running.at(-1) + changes.get(at).running);

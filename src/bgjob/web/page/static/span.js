@@ -8,7 +8,8 @@ export const PRESETS = [
   { name: "Week", last: 604800, words: "The last week" },
   { name: "All", last: Infinity, words: "All that is kept" },
 ];
-const LEAST_S = 1, MOST_S = 20 * 365 * 86400;
+const LEAST_S = 1;
+const MOST_S = 20 * 365 * 86400;
 // Of a live span, so much lies behind now: what happens now is not at the very edge.
 const AHEAD = 0.03;
 
@@ -47,7 +48,8 @@ export class Span {
 }
 
 function fixed(from, to) {
-  const seconds = bounded(to - from), middle = (from + to) / 2;
+  const seconds = bounded(to - from);
+  const middle = (from + to) / 2;
   return new Span({ from: middle - seconds / 2, to: middle + seconds / 2 });
 }
 

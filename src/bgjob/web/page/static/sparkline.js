@@ -6,14 +6,17 @@ import { colour as colourOf, fitted } from "./chart.js";
 
 const POINTS = 60;
 
-// `most`: the value at the top; without it, the largest one that is drawn. `points`: how many values fill the width.
+// `most`: the value at the top; without it, the largest one that is drawn. `points`: how many fill the width.
 export function sparkline(canvas, values, { most = 0, colour = "--run", points = POINTS } = {}) {
   const { context, width, height } = fitted(canvas);
   context.clearRect(0, 0, width, height);
   if (!width || !height) return;
-  const shown = values.slice(-points), top = Math.max(most, most ? 0 : Math.max(0, ...shown)) || 1;
-  const step = width / (points - 1), first = width - (shown.length - 1) * step;
-  const x = (at) => first + at * step, y = (value) => height - 1 - Math.min(1, value / top) * (height - 2.5);
+  const shown = values.slice(-points);
+  const top = Math.max(most, most ? 0 : Math.max(0, ...shown)) || 1;
+  const step = width / (points - 1);
+  const first = width - (shown.length - 1) * step;
+  const x = (at) => first + at * step;
+  const y = (value) => height - 1 - Math.min(1, value / top) * (height - 2.5);
   context.strokeStyle = context.fillStyle = colourOf(colour);
   context.lineWidth = 1.25;
   context.lineJoin = "round";

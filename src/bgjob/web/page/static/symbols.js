@@ -77,6 +77,11 @@ function at(context, x, y, scale, draw) {
 export function symbol(kind) {
   if (!SHAPES[kind]) return icon(kind);
   const { fill, line, cut } = SHAPES[kind];
-  return drawing("svg", { viewBox: "0 0 16 16", class: `icon mark ${kind}`, "aria-hidden": "true", focusable: "false" },
-    fill && drawing("path", { d: fill, class: "fill" }), line && drawing("path", { d: line }), cut && drawing("path", { d: cut, class: "cut" }));
+  return drawing(
+    "svg",
+    { viewBox: "0 0 16 16", class: `icon mark ${kind}`, "aria-hidden": "true", focusable: "false" },
+    fill && drawing("path", { d: fill, class: "fill" }),
+    line && drawing("path", { d: line }),
+    cut && drawing("path", { d: cut, class: "cut" }),
+  );
 }

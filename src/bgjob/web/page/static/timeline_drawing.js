@@ -1,4 +1,5 @@
-// The timeline's two canvases: its head (how many jobs at once, the axis) and its lanes. Only lanes in sight are drawn.
+// The timeline's two canvases: its head (how many jobs at once, the axis) and its lanes. Only lanes in sight
+// are drawn.
 
 import { isPatterned, paintBar } from "./bars.js";
 import { colour, crisp, dayText, fitted, font, timeTicks } from "./chart.js";
@@ -9,12 +10,22 @@ import { count, title } from "./words.js";
 
 export const HEAD = 58;
 const COUNTS = 32; // pixels of the head that tell how many jobs ran at once
-const NARROW = 640, GUTTER_MOST = 230, GUTTER_SHARE = 0.26, PAD = 8;
-const LANE = { height: 24, bar: 13, middle: 12 }, NARROW_LANE = { height: 38, bar: 12, middle: 27 };
-const LEAST_NAME = 34, LEAST_BAR = 3, LOST_BAR = 20, TICK_PIXELS = 84, MARK_PIXELS = 9, NEAR = 7;
+const NARROW = 640;
+const GUTTER_MOST = 230;
+const GUTTER_SHARE = 0.26;
+const PAD = 8;
+const LANE = { height: 24, bar: 13, middle: 12 };
+const NARROW_LANE = { height: 38, bar: 12, middle: 27 };
+const LEAST_NAME = 34;
+const LEAST_BAR = 3;
+const LOST_BAR = 20;
+const TICK_PIXELS = 84;
+const MARK_PIXELS = 9;
+const NEAR = 7;
 
-// What is drawn: {from, to, now, rows, laneOf: Map of id to lane or null, marksOf: Map of id to marks, scrolled, hovered: id,
-// focused: {id, mark}, selected: [x, x]}. With laneOf, jobs share lanes, and have their names in their bars.
+// What is drawn: {from, to, now, rows, laneOf, marksOf: Map of id to marks, scrolled, hovered: id,
+// focused: {id, mark}, selected: [x, x]}. laneOf: Map of id to lane; with it, jobs share lanes, and have
+// their names in their bars.
 export class Drawing {
   constructor(head, body) {
     Object.assign(this, { head, body });
@@ -37,14 +48,18 @@ export class Drawing {
 
   // How high all lanes are.
   heightOf(rows, laneOf) {
-    const count = laneOf ? rows.reduce((most, row) => Math.max(most, laneOf.get(row.id) + 1), 0) : rows.length;
+    const count = laneOf
+      ? rows.reduce((most, row) => Math.max(most, laneOf.get(row.id) + 1), 0)
+      : rows.length;
     return count * this.lane.height;
   }
 
   topOf = (row, at, laneOf) => (laneOf ? laneOf.get(row.id) : at) * this.lane.height;
 
-  x = (at) => this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
-  at = (x) => this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
+  x = (at) =>
+    this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
+  at = (x) =>
+    this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
 
   draw(scene) {
     this.scene = scene;
@@ -72,7 +87,8 @@ export class Drawing {
   drawTickText(context, { at, text, isDay }) {
     context.font = font(11.5, isDay ? "600" : "");
     context.fillStyle = colour(isDay ? "--front" : "--quiet");
-    const half = context.measureText(text).width / 2, x = this.x(at);
+    const half = context.measureText(text).width / 2;
+    const x = this.x(at);
     if (x - half < this.left - 4 || x + half > this.width) return;
     context.textAlign = "center";
     context.fillText(text, x, COUNTS + 13);
@@ -80,10 +96,13 @@ export class Drawing {
 
   // How many jobs ran at each moment, and where jobs went wrong.
   drawCounts(context) {
-    const columns = Math.max(1, Math.floor(this.right - this.left)), change = new Float64Array(columns + 2), wrong = new Set();
+    const columns = Math.max(1, Math.floor(this.right - this.left));
+    const change = new Float64Array(columns + 2);
+    const wrong = new Set();
     const column = (at) => Math.min(columns, Math.max(0, Math.floor(this.x(at) - this.left)));
     for (const row of this.scene.rows) {
-      const began = beganAt(row), ended = endedAt(row, this.scene.now);
+      const began = beganAt(row);
+      const ended = endedAt(row, this.scene.now);
       if (began === null || ended < this.scene.from || began > this.scene.to) continue;
       change[column(began)] += 1;
       change[Math.max(column(began), column(ended)) + 1] -= 1;
@@ -99,7 +118,8 @@ export class Drawing {
   }
 
   countsPath(context, change, columns) {
-    let most = 0, now = 0;
+    let most = 0,
+      now = 0;
     for (let at = 0; at < columns; at += 1) most = Math.max(most, (now += change[at]));
     if (!most) return 0;
     context.beginPath();
@@ -135,7 +155,8 @@ export class Drawing {
   // -- the lanes -------------------------------------------------------------------------------------
 
   drawLanes() {
-    const { context, width, height } = fitted(this.body), { rows, laneOf, scrolled } = this.scene;
+    const { context, width, height } = fitted(this.body);
+    const { rows, laneOf, scrolled } = this.scene;
     const end = Math.min(height, this.heightOf(rows, laneOf) - scrolled);
     context.clearRect(0, 0, width, height);
     this.drawTicks(context, 0, height);
@@ -155,8 +176,13 @@ export class Drawing {
 
   // The places of the rows that are not scrolled away.
   inSight(height) {
-    const { rows, laneOf, scrolled } = this.scene, lane = this.lane.height;
-    if (!laneOf) return range(Math.max(0, Math.floor(scrolled / lane)), Math.min(rows.length, Math.ceil((scrolled + height) / lane)));
+    const { rows, laneOf, scrolled } = this.scene;
+    const lane = this.lane.height;
+    if (!laneOf)
+      return range(
+        Math.max(0, Math.floor(scrolled / lane)),
+        Math.min(rows.length, Math.ceil((scrolled + height) / lane)),
+      );
     const isInSight = (top) => top + lane > scrolled && top < scrolled + height;
     return range(0, rows.length).filter((at) => isInSight(this.topOf(rows[at], at, laneOf)));
   }
@@ -167,12 +193,14 @@ export class Drawing {
     context.strokeStyle = colour("--line");
     context.lineWidth = 1;
     context.globalAlpha = 0.4;
-    for (let y = lane - (this.scene.scrolled % lane); y <= end; y += lane) line(context, 0, crisp(y) - 1, this.width, crisp(y) - 1);
+    for (let y = lane - (this.scene.scrolled % lane); y <= end; y += lane)
+      line(context, 0, crisp(y) - 1, this.width, crisp(y) - 1);
     context.globalAlpha = 1;
   }
 
   drawLane(context, row, y) {
-    const way = wayOf(row), isFocused = this.scene.focused?.id === row.id;
+    const way = wayOf(row);
+    const isFocused = this.scene.focused?.id === row.id;
     const lane = { row, way, y, height: this.lane.height, marks: [], middle: y + this.lane.middle };
     if (!this.isPacked && (isFocused || this.scene.hovered === row.id)) {
       context.fillStyle = colour("--raised");
@@ -191,14 +219,20 @@ export class Drawing {
   }
 
   drawName(context, { row, way, y, middle }) {
-    const at = this.hasNamesAbove ? y + 11 : middle, begin = this.hasNamesAbove ? PAD + 18 : 28;
+    const at = this.hasNamesAbove ? y + 11 : middle;
+    const begin = this.hasNamesAbove ? PAD + 18 : 28;
     drawIcon(context, iconOf(row), WAYS[way].colour, begin - 12, at);
     beginText(context);
-    context.fillText(this.short(context, title(row), (this.gutter ? this.gutter - 6 : this.right) - begin), begin, at + 0.5);
+    context.fillText(
+      this.short(context, title(row), (this.gutter ? this.gutter - 6 : this.right) - begin),
+      begin,
+      at + 0.5,
+    );
   }
 
   drawNameInBar(context, { row, way, bar, middle }) {
-    const from = Math.max(bar[0], this.left) + 6, width = Math.min(bar[1], this.right) - from - 6;
+    const from = Math.max(bar[0], this.left) + 6;
+    const width = Math.min(bar[1], this.right) - from - 6;
     if (width < LEAST_NAME) return;
     beginText(context, 11);
     const text = cut(context, title(row).slice(0, 60), width);
@@ -219,12 +253,17 @@ export class Drawing {
 
   // Answers where it is: [x0, x1].
   drawBar(context, { row, way, middle }) {
-    const began = beganAt(row), x1 = this.x(endedAt(row, this.scene.now));
+    const began = beganAt(row);
+    const x1 = this.x(endedAt(row, this.scene.now));
     if (began === null) return this.drawWaiting(context, row.created, x1, middle);
     if (began - row.created > 1) this.drawWaiting(context, row.created, this.x(began), middle);
-    const x0 = this.x(began), end = Math.max(x1, x0 + (way === "lost" ? LOST_BAR : LEAST_BAR)), height = this.lane.bar;
+    const x0 = this.x(began);
+    const end = Math.max(x1, x0 + (way === "lost" ? LOST_BAR : LEAST_BAR));
+    const height = this.lane.bar;
+
     // its ends lie out of sight where it begins before the span, or goes on behind it
-    const from = Math.max(x0, this.left - 20), to = Math.min(end, this.right + 20);
+    const from = Math.max(x0, this.left - 20);
+    const to = Math.min(end, this.right + 20);
     if (to > from) paintBar(context, way, from, middle - height / 2, to - from, height);
     if (row.left) this.drawLeft(context, x1, middle);
     return [x0, end];
@@ -251,7 +290,9 @@ export class Drawing {
   }
 
   drawFocus(context, { bar: [x0, x1], middle }) {
-    const half = this.lane.bar / 2 + 3, from = Math.max(this.left, x0 - 3), to = Math.min(this.right, x1 + 3);
+    const half = this.lane.bar / 2 + 3;
+    const from = Math.max(this.left, x0 - 3);
+    const to = Math.min(this.right, x1 + 3);
     context.strokeStyle = colour("--focus");
     context.lineWidth = 2;
     if (to > from) context.strokeRect(from, middle - half, to - from, 2 * half);
@@ -260,9 +301,11 @@ export class Drawing {
 
   // Marks that lie on each other are drawn once for each kind.
   drawMarks(context, lane) {
-    const lastOf = {}, { focused, marksOf } = this.scene;
+    const lastOf = {};
+    const { focused, marksOf } = this.scene;
     (marksOf.get(lane.row.id) ?? []).forEach((mark, at) => {
-      const x = this.x(mark.at), isFocused = focused?.id === lane.row.id && focused.mark === at;
+      const x = this.x(mark.at);
+      const isFocused = focused?.id === lane.row.id && focused.mark === at;
       if (x < this.left - 2 || x > this.right + PAD) return;
       if (x - lastOf[mark.kind] < MARK_PIXELS && !isFocused) return;
       lastOf[mark.kind] = x;
@@ -299,7 +342,9 @@ export class Drawing {
 
   drawSelected(context, height) {
     if (!this.scene.selected) return;
-    const [from, to] = [...this.scene.selected].sort((a, b) => a - b).map((x) => Math.max(this.left, Math.min(this.right, x)));
+    const [from, to] = [...this.scene.selected]
+      .sort((a, b) => a - b)
+      .map((x) => Math.max(this.left, Math.min(this.right, x)));
     context.fillStyle = context.strokeStyle = colour("--focus");
     context.globalAlpha = 0.13;
     context.fillRect(from, 0, to - from, height);
@@ -312,9 +357,14 @@ export class Drawing {
 
   // {lane, mark, isOn}: the job at this place; isOn: at its name, its bar or a mark of it.
   hit(x, y) {
-    const lanes = this.drawn.filter((each) => y >= each.y && y < each.y + each.height).sort((a, b) => away(x, a.bar) - away(x, b.bar));
-    const marks = lanes.flatMap((lane) => lane.marks.map((each) => ({ ...each, lane }))).filter((each) => Math.abs(each.x - x) <= NEAR);
-    const near = marks.sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x))[0], lane = near?.lane ?? lanes[0];
+    const lanes = this.drawn
+      .filter((each) => y >= each.y && y < each.y + each.height)
+      .sort((a, b) => away(x, a.bar) - away(x, b.bar));
+    const marks = lanes
+      .flatMap((lane) => lane.marks.map((each) => ({ ...each, lane })))
+      .filter((each) => Math.abs(each.x - x) <= NEAR);
+    const near = marks.sort((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x))[0];
+    const lane = near?.lane ?? lanes[0];
     if (!lane) return null;
     const isOnName = x < this.gutter || (this.hasNamesAbove && y < lane.y + 20);
     return { lane, mark: near?.mark ?? null, isOn: Boolean(near) || isOnName || away(x, lane.bar) <= NEAR };
@@ -342,7 +392,8 @@ function line(context, x0, y0, x1, y1) {
 
 function cut(context, text, width) {
   if (context.measureText(text).width <= width) return text;
-  let from = 0, to = text.length;
+  let from = 0,
+    to = text.length;
   while (from < to) {
     const middle = Math.ceil((from + to) / 2);
     if (context.measureText(`${text.slice(0, middle)}…`).width <= width) from = middle;

@@ -13,14 +13,18 @@ export function spanWords(span, from, to) {
   const preset = PRESETS.find((each) => each.last === span.last);
   if (preset) return preset.words;
   if (span.isLive) return `The last ${duration(span.last)}`;
-  const digits = to - from < 600 ? 8 : 5, [first, last] = [from, to].map((at) => new Date(at * 1000));
+  const digits = to - from < 600 ? 8 : 5;
+  const [first, last] = [from, to].map((at) => new Date(at * 1000));
   const [day, otherDay] = [first, last].map(dayText);
-  return `${day} ${clock(from).slice(0, digits)} – ${day === otherDay ? "" : `${otherDay} `}${clock(to).slice(0, digits)}`;
+  const [begin, end] = [from, to].map((at) => clock(at).slice(0, digits));
+  return `${day} ${begin} – ${day === otherDay ? "" : `${otherDay} `}${end}`;
 }
 
 // The facts of a job, and first of all the mark that was pointed at.
 export function jobCard(row, mark) {
-  const now = Date.now() / 1000, way = wayOf(row), queued = (row.started ?? endedAt(row, now)) - row.created;
+  const now = Date.now() / 1000;
+  const way = wayOf(row);
+  const queued = (row.started ?? endedAt(row, now)) - row.created;
   const head = element("p", { class: "title" }, title(row));
   const facts = [
     [null, row.outcome ?? WAYS[way].word, way],
@@ -28,13 +32,22 @@ export function jobCard(row, mark) {
     ["queued", queued > 1 ? `${duration(queued)}, since ${clock(row.created)}` : null],
     ["asks", row.group === "asking" ? row.prompt : null],
     ["command", row.name ? row.command : null],
-    ["in", row.cwd], ["by", row.by],
+    ["in", row.cwd],
+    ["by", row.by],
   ];
   return [
     mark && element("p", { class: "mark" }, symbol(mark.kind), `${clock(mark.at)} ${mark.words}`),
     head,
-    ...facts.filter(([, text]) => text).map(([name, text, kind]) => element("p", { class: name === "command" || name === "in" ? "mono" : kind ?? "" },
-      kind ? symbol(kind) : element("span", { class: "quiet" }, `${name} `), text)),
+    ...facts
+      .filter(([, text]) => text)
+      .map(([name, text, kind]) =>
+        element(
+          "p",
+          { class: name === "command" || name === "in" ? "mono" : (kind ?? "") },
+          kind ? symbol(kind) : element("span", { class: "quiet" }, `${name} `),
+          text,
+        ),
+      ),
   ].filter(Boolean);
 }
 
@@ -45,20 +58,34 @@ function ran(row, now) {
 
 // What happened, the newest first. Rows that stay are left alone, so that the focus stays on them.
 export class WordsTable {
-  constructor(addressOf) {
-    this.addressOf = addressOf;
+  constructor() {
     this.rows = new Map(); // by key
     this.most = PAGE;
     this.body = element("tbody");
     this.heading = element("h2", {}, "What happened");
     this.more = element("button", { type: "button", hidden: true, onclick: () => this.showMore() });
-    this.note = element("p", { class: "quiet", hidden: true }, "There is too much in this span to tell all marks: look closer for older ones.");
-    this.node = element("section", { class: "happened", "aria-labelledby": "happened" },
+    this.note = element(
+      "p",
+      { class: "quiet", hidden: true },
+      "There is too much in this span to tell all marks: look closer for older ones.",
+    );
+    this.node = element(
+      "section",
+      { class: "happened", "aria-labelledby": "happened" },
       this.heading,
-      element("table", {},
-        element("thead", {}, element("tr", {}, ...["When", "Job", "What"].map((text) => element("th", { scope: "col" }, text)))),
-        this.body),
-      this.note, this.more);
+      element(
+        "table",
+        {},
+        element(
+          "thead",
+          {},
+          element("tr", {}, ...["When", "Job", "What"].map((text) => element("th", { scope: "col" }, text))),
+        ),
+        this.body,
+      ),
+      this.note,
+      this.more,
+    );
     this.heading.id = "happened";
   }
 
@@ -72,8 +99,10 @@ export class WordsTable {
     this.note.hidden = !hasMore;
     this.node.hidden = !entries.length;
     this.more.hidden = entries.length <= this.most;
-    this.more.textContent = `Show ${Math.min(PAGE, entries.length - this.most)} more of ${count(entries.length, "line")}`;
-    const before = this.rows, wanted = entries.slice(0, this.most).map((entry) => [keyOf(entry), entry]);
+    const following = Math.min(PAGE, entries.length - this.most);
+    this.more.textContent = `Show ${following} more of ${count(entries.length, "line")}`;
+    const before = this.rows;
+    const wanted = entries.slice(0, this.most).map((entry) => [keyOf(entry), entry]);
     this.rows = new Map(wanted.map(([key, entry]) => [key, before.get(key) ?? this.row(entry)]));
     for (const [key, node] of before) if (this.rows.get(key) !== node) node.remove();
     let next = this.body.firstChild;
@@ -85,10 +114,17 @@ export class WordsTable {
 
   row(entry) {
     const isToday = new Date(entry.at * 1000).toDateString() === new Date().toDateString();
-    return element("tr", { "data-job": entry.row.id, "data-kind": entry.kind },
-      element("td", { class: "when", title: moment(entry.at) }, isToday ? clock(entry.at) : `${dayText(new Date(entry.at * 1000))} ${clock(entry.at).slice(0, 5)}`),
-      element("td", { class: "job" }, element("a", { href: this.addressOf(entry) }, title(entry.row))),
-      element("td", {}, symbol(entry.kind), entry.words));
+    return element(
+      "tr",
+      { "data-job": entry.row.id, "data-kind": entry.kind },
+      element(
+        "td",
+        { class: "when", title: moment(entry.at) },
+        isToday ? clock(entry.at) : `${dayText(new Date(entry.at * 1000))} ${clock(entry.at).slice(0, 5)}`,
+      ),
+      element("td", { class: "job" }, element("a", { href: `/?job=${entry.row.id}` }, title(entry.row))),
+      element("td", {}, symbol(entry.kind), entry.words),
+    );
   }
 }
 
