@@ -130,7 +130,7 @@ def test_the_job_has_the_size_that_the_page_has_room_for(terminal: XTerm, site: 
     terminal.press("Enter")
     terminal.wait_for("{} {}\n".format(*terminal.size))
     terminal.wait_for("{} {}\n".format(*first))  # what was printed before is still there
-    terminal.button("Larger text").click()
+    terminal.button("A+ larger text").click()
     smaller = terminal.size
     wait_until(lambda: terminal.size < smaller, "fewer cells for larger text")
     wait_until_it_fits(terminal)
@@ -368,7 +368,7 @@ def test_text_size_and_screen_reader_are_remembered(terminal: XTerm, site: Site)
     terminal.open(site.origin, job_id)
     terminal.wait_for("something to read")
     size = terminal.page.evaluate("() => window.term.options.fontSize")
-    terminal.button("Larger text").click()
+    terminal.button("A+ larger text").click()
     terminal.page.get_by_label("Screen reader").check()
     terminal.open(site.origin, job_id)
     assert terminal.page.evaluate("() => window.term.options.fontSize") == size + 1

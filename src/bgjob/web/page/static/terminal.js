@@ -62,7 +62,6 @@ class TerminalView {
   build(place) {
     const button = (name, act, label = null) =>
       element("button", { type: "button", onclick: act, "aria-label": label, title: label }, name);
-    const sign = (text) => element("span", { "aria-hidden": "true" }, text);
     this.who = element("p", { class: "who", id: "terminal-who", role: "status" });
     this.take = button("Take over", () => this.takeOver());
     this.give = button("Give back", () => this.hold(false));
@@ -83,8 +82,8 @@ class TerminalView {
     this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
-          button(sign("A−"), () => this.scale(-1), "A− smaller text"),
-          button(sign("A+"), () => this.scale(1), "A+ larger text"),
+          button("A−", () => this.scale(-1), "A− smaller text"),
+          button("A+", () => this.scale(1), "A+ larger text"),
           element("label", {}, this.whole, "Whole window"),
           element("label", {}, this.reader, "Screen reader"))),
       element("p", { class: "about" },
