@@ -127,6 +127,32 @@ def test_a_store_that_cannot_be_read_is_told_and_the_list_goes_on_after_it(page:
     expect(page.locator(".note")).to_be_hidden()
 
 
+def test_a_list_that_is_not_read_yet_says_so(page: Page) -> None:
+    """Never an empty list that is not one."""
+    told = page.evaluate(
+        """async () => {
+            const { Jobs } = await import("/page/jobs.js"), { open } = await import("/page/list.js");
+            const place = document.createElement("div"), jobs = new Jobs();
+            const view = open(place, { jobs, may: () => true }, {});
+            const frame = () => new Promise(requestAnimationFrame);
+            const told = [];
+            const tell = async (message) => {
+                if (message) jobs.list({ whole: false, removed: [], problem: null, ...message });
+                await frame();
+                await frame();
+                told.push([place.querySelector(".counts").textContent, place.querySelector(".note").textContent]);
+            };
+            const row = (id) => ({ id, command: id, status: "completed", group: "ended", created: 1, ended: 2 });
+            await tell(null);
+            await tell({ whole: true, complete: false, rows: [row("a")] });
+            await tell({ complete: true, rows: [row("b")] });
+            view.close();
+            return told;
+        }"""
+    )
+    assert told == [["reading jobs …", ""], ["1 ended, reading older jobs …", ""], ["2 ended", ""]]
+
+
 # -- answers ------------------------------------------------------------------------------------------
 
 
