@@ -77,6 +77,11 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     if (drag?.kind === "select") cancel();
     drag = null;
   };
+  // A finger that is lifted leaves, too: what it has shown stays.
+  const leaving = (event) => {
+    if (event.pointerType !== "touch" && !pointers.has(event.pointerId)) leave();
+  };
+
   const wheel = (event) => {
     const { x, y } = place(event);
     const unit = event.deltaMode ? WHEEL_LINE : 1;
@@ -95,6 +100,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
   node.addEventListener("pointermove", move);
   node.addEventListener("pointerup", up);
   node.addEventListener("pointercancel", cancelled);
-  node.addEventListener("pointerleave", (event) => !pointers.has(event.pointerId) && leave());
+  node.addEventListener("pointerleave", leaving);
   node.addEventListener("wheel", wheel, { passive: false });
 }

@@ -113,7 +113,7 @@ class Timeline {
     const common = {
       leave: () => this.hover(null),
       pan: (dx, dy) => this.pan(dx, dy),
-      zoom: (factor, x) => this.zoom(factor, this.drawing.at(x)),
+      zoom: (factor, x) => this.zoom(factor, this.timeAt(x)),
       select: (from, to, isOver) => this.select(from, to, isOver),
       cancel: () => this.select(0, 0, false),
     };
@@ -276,7 +276,15 @@ class Timeline {
     if (isRemembered && this.span) this.before.push(this.span);
     this.span = span;
     this.isChosen = true;
+    // at once: two fingers move more than once in a frame
+    this.shown = span.at(Date.now() / 1000, this.oldest);
     this.redraw();
+  }
+
+  timeAt(x) {
+    const [from, to] = this.shown;
+    const { left, right } = this.drawing;
+    return from + ((x - left) / (right - left)) * (to - from);
   }
 
   // Without a place, a live span stays live, and another one keeps its middle.
@@ -314,7 +322,7 @@ class Timeline {
   select(from, to, isOver) {
     this.selected = from === to ? null : [from, to];
     if (isOver && this.selected) {
-      const [first, last] = [this.drawing.at(Math.min(from, to)), this.drawing.at(Math.max(from, to))];
+      const [first, last] = [Math.min(from, to), Math.max(from, to)].map((x) => this.timeAt(x));
       this.selected = null;
       this.choose(between(first, last, Date.now() / 1000));
       this.say();

@@ -58,8 +58,6 @@ export class Drawing {
 
   x = (at) =>
     this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
-  at = (x) =>
-    this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
 
   draw(scene) {
     this.scene = scene;
