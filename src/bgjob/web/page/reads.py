@@ -114,6 +114,7 @@ class Reads:
         return {"events": marks, "more": more}
 
     def _store(self, asked: Asked) -> Any:
+        self._context.store.check_home_exists()
         disk = os.statvfs(self._context.store.home)
         settings = self._context.settings
         return plain(
