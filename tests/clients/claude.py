@@ -17,10 +17,10 @@ from tests.clients import packages, seen
 from tests.clients.client_user import BGJOB
 from tests.clients.model.script import Step, prompt, say
 from tests.clients.model.server import PATIENCE_S, Asked, Model
-from tests.clients.programs import run_to_its_end
 from tests.clients.tap import Tap
 from tests.support.gate import Gate
 from tests.support.process_table import every_pid, wait_until_gone
+from tests.support.programs import run_to_its_end
 from tests.support.tmux import AGAIN_S, LOOK_EVERY_S, Terminal, terminal
 from tests.support.waiting import wait_until
 

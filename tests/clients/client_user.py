@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.clients import packages
-from tests.clients.programs import run_to_its_end
+from tests.support.programs import run_to_its_end
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))
 RUN_S = 120

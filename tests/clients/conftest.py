@@ -17,12 +17,7 @@ os.environ.pop("XDG_CONFIG_HOME", None)
 
 @pytest.fixture(scope="session")
 def npm_packages() -> None:
-    try:
-        packages.install()
-    except packages.CannotInstall as problem:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"The clients cannot be installed: {problem}")
+    packages.PACKAGES.install_or_skip()
 
 
 @pytest.fixture(params=["stdio", "http"])

@@ -1,72 +1,30 @@
-"""The clients from npm, in the versions of package.json: installed once into node_modules beside it.
+"""The clients from npm, in the versions of package.json.
 
-No package runs a script of its own while it is installed; the two whose script puts a binary in place are asked
-for it afterwards. `npm ci` is of no use here: it wants an entry in the lock for each optional package of every
-platform, and a mirror of the registry may not have them. `npm install` takes the locked versions just as well.
+Two of them have a script that puts a binary in place: they are asked for it when all packages are there.
 """
 
 import functools
-import hashlib
 import json
 import os
 import platform
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
-from tests.clients.programs import run_to_its_end
-from tests.clients.turns import turn
+from tests.support.npm_packages import NpmPackages, run
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
-INSTALL_S = 600
-installing_takes_long = pytest.mark.timeout(INSTALL_S + 180)
 PLACE_BINARIES = ("@anthropic-ai/claude-code/install.cjs", "opencode-ai/postinstall.mjs")
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 
 
-class CannotInstall(Exception):
-    pass
-
-
-def install() -> None:
-    made_for = MODULES / "made-for"
-    MODULES.mkdir(exist_ok=True)
-    with turn(MODULES):
-        if not made_for.exists() or made_for.read_text() != wanted_state():
-            install_anew()
-            made_for.write_text(wanted_state())
-
-
-def install_anew() -> None:
-    run_npm("install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+def place_binaries() -> None:
     for script in PLACE_BINARIES:
         path = MODULES / script
         run(str(node()), path.name, cwd=path.parent)
 
 
-def wanted_state() -> str:
-    files = (HERE / "package.json", HERE / "package-lock.json")
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-def run_npm(*arguments: str) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise CannotInstall("npm is not on PATH. On Debian: apt-get install nodejs npm")
-    run(npm, *arguments, cwd=HERE)
-
-
-def run(*command: str, cwd: Path) -> None:
-    try:
-        done = run_to_its_end(command, cwd, INSTALL_S)
-    except subprocess.TimeoutExpired as problem:
-        raise CannotInstall(str(problem)) from None
-    if done.returncode:
-        raise CannotInstall(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stdout}")
+PACKAGES = NpmPackages(HERE, place_binaries)
 
 
 def node() -> Path:

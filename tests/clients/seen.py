@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from tests.clients.packages import MODULES
-from tests.clients.turns import turn
+from tests.support.turns import turn
 
 RECORD = Path(__file__).with_name("seen.json")
 SWITCH = "BGJOB_UPDATE"

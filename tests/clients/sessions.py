@@ -16,12 +16,12 @@ from bgjob.system.processes import read_if_there
 from tests.clients import packages
 from tests.clients.model.script import Step, call
 from tests.clients.model.server import PATIENCE_S, Asked, Model, running_model
-from tests.clients.programs import run_to_its_end
 from tests.clients.tap import Message, Tap
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.hooks import is_held
 from tests.support.process_table import every_pid
+from tests.support.programs import run_to_its_end
 from tests.support.waiting import wait_until
 
 BGJOB = str(Path(sys.executable).with_name("bgjob"))

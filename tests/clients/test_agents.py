@@ -10,8 +10,8 @@ from tests.clients import seen
 from tests.clients.agents import CODEX, CONNECTED, Agent
 from tests.clients.codex_app_server import app_server_answer
 from tests.clients.endpoints import Endpoint
-from tests.clients.packages import installing_takes_long
-from tests.clients.programs import run_to_its_end
+from tests.support.npm_packages import installing_takes_long
+from tests.support.programs import run_to_its_end
 from tests.support.requires import linux_only
 
 pytestmark = [linux_only, installing_takes_long]

@@ -11,10 +11,11 @@ from bgjob.clients.hooks import HOOKS
 from tests.clients import packages
 from tests.clients.client_user import BGJOB, SHOWS, User
 from tests.clients.codex_app_server import app_server_answer
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
 from tests.support.waiting import wait_until
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 NO_MODEL = "http://127.0.0.1:9"
 """A port at which nothing listens: a session begins, and its first request to the model fails."""

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients import not_applicable, packages, seen
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 LIMIT_S = 170
 """Ends what hangs: a run takes up to 20 seconds."""

@@ -9,9 +9,10 @@ import pytest
 from bgjob.mcp.tools import TOOLS
 from tests.clients import packages, seen
 from tests.clients.endpoints import Endpoint
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 LIMIT_S = 120
 """Ends what hangs: the Inspector takes a few seconds."""

@@ -15,10 +15,11 @@ from bgjob.clients.command import Server
 from bgjob.clients.hooks import HOOKS
 from tests.clients import packages
 from tests.support.gate import Gate
+from tests.support.npm_packages import installing_takes_long
 from tests.support.process_table import wait_until_gone
 from tests.support.requires import linux_only
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 HOST = Path(__file__).with_name("plugin_host.mjs")
 ENDED = "bgjob: job tests failed"

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from bgjob import __version__
-from tests.clients import packages
 from tests.clients.client_user import BGJOB, User
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "plugins" / "claude-code"

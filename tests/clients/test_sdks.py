@@ -15,9 +15,10 @@ from bgjob.mcp.tools import TOOLS
 from tests.clients import packages, seen
 from tests.clients.endpoints import Endpoint
 from tests.clients.tap import Tap
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120

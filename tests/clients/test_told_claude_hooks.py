@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients import packages
 from tests.clients.claude import EXECUTE, EXIT_CODE, Claude, GatedJob, keep
 from tests.clients.client_user import BGJOB
 from tests.clients.model.script import NOTED, call, say
 from tests.clients.model.server import running_model
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only, needs
 from tests.support.server import StartServer
 
-pytestmark = [linux_only, packages.installing_takes_long, needs("tmux")]
+pytestmark = [linux_only, installing_takes_long, needs("tmux")]
 
 NewJob = Callable[[int], GatedJob]
 PLUGIN = Path(__file__).parents[2] / "plugins" / "claude-code"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.clients import packages
 from tests.clients.claude import EXECUTE, EXIT_CODE, WAIT, Claude, GatedJob, keep
 from tests.clients.model.script import call, found
 from tests.clients.model.server import PATIENCE_S, running_model
 from tests.support.gate import Gate
+from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only, needs
 from tests.support.waiting import wait_until
 
-pytestmark = [linux_only, packages.installing_takes_long, needs("tmux")]
+pytestmark = [linux_only, installing_takes_long, needs("tmux")]
 
 NewJob = Callable[[int], GatedJob]
 LONG_S = 40

@@ -13,7 +13,6 @@ from tests.clients import chats, packages, seen
 from tests.clients.chats import CodexChat
 from tests.clients.model.script import call, say
 from tests.clients.model.server import PATIENCE_S
-from tests.clients.programs import run_to_its_end
 from tests.clients.sessions import (
     HeldJobs,
     Setup,
@@ -22,9 +21,11 @@ from tests.clients.sessions import (
     times_told,
 )
 from tests.clients.told_by_hooks import ToldByHooks
+from tests.support.npm_packages import installing_takes_long
+from tests.support.programs import run_to_its_end
 from tests.support.requires import linux_only, needs
 
-pytestmark = [linux_only, packages.installing_takes_long, needs("tmux")]
+pytestmark = [linux_only, installing_takes_long, needs("tmux")]
 
 
 @pytest.fixture(scope="module")

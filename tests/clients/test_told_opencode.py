@@ -20,7 +20,6 @@ from anyio.from_thread import BlockingPortal
 from tests.clients import chats, packages, seen
 from tests.clients.model.script import Step, call, prompt, say
 from tests.clients.model.server import PATIENCE_S, Asked
-from tests.clients.programs import run_to_its_end
 from tests.clients.sessions import (
     HeldJob,
     HeldJobs,
@@ -32,11 +31,13 @@ from tests.clients.sessions import (
     tasks_in,
     times_told,
 )
+from tests.support.npm_packages import installing_takes_long
+from tests.support.programs import run_to_its_end
 from tests.support.requires import linux_only, needs
 from tests.support.server import Server
 from tests.support.waiting import wait_until
 
-pytestmark = [linux_only, packages.installing_takes_long]
+pytestmark = [linux_only, installing_takes_long]
 
 
 class Session:

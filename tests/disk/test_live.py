@@ -85,6 +85,17 @@ class TestEndedJobs:
         shutil.rmtree(store.directory(job_id))
         assert [row.job.id for row in looked(live).ended] == [other]
 
+    def test_one_that_came_and_went_between_two_looks_is_gone(self, tmp_path: Path) -> None:
+        store = Store(str(tmp_path / "home"))
+        other = ended_job(store)
+        live = LiveJobs(jobs_on(store).context)
+        all_read(live)
+        job_id = ended_job(store)
+        live.look_at([job_id])
+        assert {row.job.id for row in live.snapshot().ended} == {job_id, other}
+        shutil.rmtree(store.directory(job_id))
+        assert [row.job.id for row in looked(live).ended] == [other]
+
 
 class TestJobsThatAreNotOver:
     def test_a_new_one_is_found_and_its_end_too(self, jobs: Jobs, gate: Gate) -> None:

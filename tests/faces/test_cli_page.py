@@ -1,6 +1,9 @@
 """bgjob page: the address of the page of a running server, with a key that logs one browser in."""
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from tests.support.http_server import HttpServer
 from tests.support.page_login import PageLogin, key_in, log_in
 
 PROXY = "https://jobs.example.com"
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -40,6 +44,24 @@ def server_of(address: str) -> str:
     return address.partition("/#")[0]
 
 
+LOG_IN = """
+import encodings.idna, http.client, os, sys
+uid, port, key = sys.argv[1:]
+connection = http.client.HTTPConnection("127.0.0.1", int(port))
+os.seteuid(int(uid))
+connection.connect()
+headers = {"Origin": f"http://127.0.0.1:{port}", "X-Bgjob": "1", "Content-Type": "application/json"}
+connection.request("POST", "/api/login", '{"key": "%s"}' % key, headers)
+print(connection.getresponse().status)
+"""
+
+
+def log_in_as(uid: int, server: HttpServer, key: str) -> int:
+    """The status of the answer."""
+    command = [sys.executable, "-c", LOG_IN, str(uid), str(server.port), key]
+    return int(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
 class TestTheAddress:
     def test_is_opened_in_the_browser(self, cli: Cli, serving: HttpServer, browser: Path) -> None:
         said = cli("page", env={"BROWSER": str(browser)})
@@ -55,6 +77,16 @@ class TestTheAddress:
     def test_logs_one_browser_in_once(self, cli: Cli, serving: HttpServer) -> None:
         first, second = (key_in(printed(cli)) for _ in range(2))
         assert [log_in(serving, key).status for key in (first, first, second)] == [200, 401, 200]
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+    def test_logs_in_no_other_user_who_has_seen_it_in_the_arguments_of_the_browser(
+        self, cli: Cli, home: Path, browser: Path
+    ) -> None:
+        with HttpServer(home) as server:
+            key = key_in(cli("page", env={"BROWSER": str(browser)}).stdout)
+            assert log_in_as(NOBODY, server, key) == 401
+            assert log_in_as(NOBODY, server, key_in(printed(cli))) == 200  # only a person has seen it
+            assert log_in(server, key).status == 200
 
     def test_is_that_of_a_job(self, cli: Cli, serving: HttpServer, ended: Ended) -> None:
         job_id = cli.run("--name", "tests", "true")

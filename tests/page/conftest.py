@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.page.foreign import RESOLVER
 from tests.page.site import Site
+from tests.page.xterm import XTerm
 
 PATIENCE_MS = 60_000
 # Runs before the page's own scripts: what the browser refused is remembered.
@@ -65,3 +66,9 @@ def page(tab_of_browser: BrowserContext, site: Site) -> Iterator[Page]:
     yield page
     violations = page.evaluate("() => window.violations")
     assert (problems, violations) == ([], [])
+
+
+@pytest.fixture
+def terminal(page: Page) -> XTerm:
+    """Where the page shows the terminal of a job, once it was opened."""
+    return XTerm(page)

@@ -193,12 +193,13 @@ class TestTheAddress:
     def test_a_used_one_opens_the_page_where_it_was_used_and_in_no_other_browser(
         self, tab_of_browser: BrowserContext, browser: Browser, site: Site
     ) -> None:
-        opened(tab_of_browser, site)
-        opened(tab_of_browser, site)
+        address = site.new_address()
+        for _ in range(2):
+            opened(tab_of_browser, site, address)
         other = browser.new_context()
         try:
             page = other.new_page()
-            page.goto(site.new_address())
+            page.goto(address)
             page.wait_for_selector("body[data-view=out]", timeout=PATIENCE_MS)
             assert other.cookies() == []
         finally:

@@ -15,6 +15,8 @@ from tests.page.shown import choose, expect_part, expect_selected, expect_view, 
 from tests.page.site import Site
 from tests.page.staged import CLAUDE, CODEX, PERSON, past_job
 from tests.support.gate import Gate
+from tests.support.page_login import PageLogin
+from tests.support.page_stream import PageStream
 from tests.support.stores import ended_job
 from tests.support.waiting import wait_until
 
@@ -74,20 +76,14 @@ def test_a_job_that_runs_has_its_time_its_use_and_its_ports(page: Page, jobs: Jo
 
 
 def test_who_holds_a_job_is_shown(page: Page, jobs: Jobs, site: Site) -> None:
-    """An attached person, as bgjob attach --hold has them."""
+    """Another page of the same user has taken it over."""
     job = jobs.execute(WAITS, name="held", pty=True)
-    answer = page.evaluate(
-        """async ([job]) => {
-            const stream = new EventSource(`/api/stream?job=${job}&view=terminal&viewer=someone-else&size=24x80`);
-            await new Promise((done) => stream.addEventListener("view", done, { once: true }));
-            const headers = { "content-type": "application/json", "x-bgjob": "1" };
-            const body = JSON.stringify({ viewer: "someone-else", hold: true });
-            return (await fetch("/api/hold", { method: "POST", headers, body })).status;
-        }""",
-        [job.id],
-    )
-    assert answer == 204
-    expect(row(page, "held").locator(".held")).to_contain_text("held by ")
+    other = PageLogin(site.server)
+    with PageStream(other, job=job.id, view="terminal", viewer="another page", size="24x80") as stream:
+        stream.wait_for("view")
+        assert stream.hold(True).status == 204
+        expect(row(page, "held").locator(".held")).to_contain_text("held by ")
+    expect(row(page, "held").locator(".held")).to_have_count(0)
 
 
 def test_causes_are_in_words(page: Page, jobs: Jobs) -> None:
@@ -129,6 +125,32 @@ def test_a_store_that_cannot_be_read_is_told_and_the_list_goes_on_after_it(page:
     finally:
         aside.rename(home)
     expect(page.locator(".note")).to_be_hidden()
+
+
+def test_a_list_that_is_not_read_yet_says_so(page: Page) -> None:
+    """Never an empty list that is not one."""
+    told = page.evaluate(
+        """async () => {
+            const { Jobs } = await import("/page/jobs.js"), { open } = await import("/page/list.js");
+            const place = document.createElement("div"), jobs = new Jobs();
+            const view = open(place, { jobs, may: () => true }, {});
+            const frame = () => new Promise(requestAnimationFrame);
+            const told = [];
+            const tell = async (message) => {
+                if (message) jobs.list({ whole: false, removed: [], problem: null, ...message });
+                await frame();
+                await frame();
+                told.push([place.querySelector(".counts").textContent, place.querySelector(".note").textContent]);
+            };
+            const row = (id) => ({ id, command: id, status: "completed", group: "ended", created: 1, ended: 2 });
+            await tell(null);
+            await tell({ whole: true, complete: false, rows: [row("a")] });
+            await tell({ complete: true, rows: [row("b")] });
+            view.close();
+            return told;
+        }"""
+    )
+    assert told == [["reading jobs …", ""], ["1 ended, reading older jobs …", ""], ["2 ended", ""]]
 
 
 # -- answers ------------------------------------------------------------------------------------------
@@ -268,17 +290,13 @@ FILTERS = [
 
 def test_the_filter_finds_what_the_command_line_finds(page: Page, jobs: Jobs) -> None:
     store, shop = Store(str(jobs.home)), "/srv/shop"
-    for number, (command, more) in enumerate(
-        [
-            ("npm run build", {"name": "build", "cwd": shop, "by": CLAUDE}),
-            ("npm run build:web", {"name": "build", "cwd": f"{shop}/web", "by": CODEX}),
-            ("pytest -x", {"name": "unit", "cwd": f"{shop}2", "by": CODEX}),
-            ("pytest --lf", {"cwd": "/", "group": "gpu"}),
-            ("A=B make unknown=1", {"name": "über", "cwd": "/home/Shop", "by": PERSON}),
-            ("true", {"name": "gpu"}),
-        ]
-    ):
-        past_job(store, command, 10 + number, 1, {"exit_code": number % 2}, **more)
+    fine, failed = {"exit_code": 0}, {"exit_code": 1}
+    past_job(store, "npm run build", 10, 1, fine, name="build", cwd=shop, by=CLAUDE)
+    past_job(store, "npm run build:web", 11, 1, failed, name="build", cwd=f"{shop}/web", by=CODEX)
+    past_job(store, "pytest -x", 12, 1, fine, name="unit", cwd=f"{shop}2", by=CODEX)
+    past_job(store, "pytest --lf", 13, 1, failed, cwd="/", group="gpu")
+    past_job(store, "A=B make unknown=1", 14, 1, fine, name="über", cwd="/home/Shop", by=PERSON)
+    past_job(store, "true", 15, 1, fine, name="gpu")
     jobs.execute(WAITS, name="works", by=CLAUDE)
     expect(page.locator(".row")).to_have_count(7)
     known = [jobs.status(job.id).job for job in jobs.list(limit=100).jobs]

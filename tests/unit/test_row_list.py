@@ -8,7 +8,7 @@ import pytest
 from bgjob.api.live import Live, Row
 from bgjob.web.page import row_list
 from bgjob.web.page.row_list import Changes, RowList, encoded_changes
-from bgjob.web.page.samples import MOST_SAMPLES, Samples
+from bgjob.web.page.samples import MOST_SAMPLES, PART, Sample, Samples
 from tests.support.rows import a_row, live
 
 
@@ -117,6 +117,13 @@ class TestTheList:
         assert "\x1b" not in told["problem"]
 
 
+def all_of(samples: Samples, after: float = 0.0) -> dict[str, list[Sample]]:
+    parts = samples.history(after)
+    joined = {job_id: own for part in parts for job_id, own in part.items()}
+    assert len(joined) == sum(map(len, parts))
+    return joined
+
+
 class TestSamples:
     def test_the_last_ten_minutes_of_those_that_run_are_kept(self) -> None:
         samples, one = Samples(), a_row("one", cpu_percent=12.34, memory_bytes=5)
@@ -124,22 +131,23 @@ class TestSamples:
         for second in range(1, MOST_SAMPLES + 10):
             samples.update(Live((one, queued, unknown), looked_at=float(second)))
         assert samples.latest()["jobs"] == {one.job.id: (12.3, 5), unknown.job.id: (None, None)}
-        history = samples.history()[one.job.id]
+        history = all_of(samples)[one.job.id]
         assert (len(history), history[0][0], history[-1]) == (MOST_SAMPLES, 10.0, (609.0, 12.3, 5))
-        assert samples.history(after=607.0)[one.job.id] == [(608.0, 12.3, 5), (609.0, 12.3, 5)]
+        assert all_of(samples, after=607.0)[one.job.id] == [(608.0, 12.3, 5), (609.0, 12.3, 5)]
         samples.update(Live((unknown,), looked_at=1000.0))
-        assert samples.history().keys() == {unknown.job.id}
+        assert all_of(samples).keys() == {unknown.job.id}
 
     def test_without_a_new_look_there_is_no_new_sample(self) -> None:
         samples, one = Samples(), a_row("one", memory_bytes=5)
         for memory_bytes in (5, 6):
             samples.update(Live((changed(one, memory_bytes=memory_bytes),), looked_at=7.0))
-        assert samples.history() == {one.job.id: [(7.0, None, 5)]}
+        assert all_of(samples) == {one.job.id: [(7.0, None, 5)]}
 
     def test_of_very_many_jobs_fewer_are_sent(self) -> None:
         samples, rows = Samples(), tuple(a_row(str(number)) for number in range(300))
         for second in range(1, 301):
             samples.update(Live(rows, looked_at=float(second)))
-        sent = samples.history()
+        assert max(sum(map(len, part.values())) for part in samples.history()) < PART + MOST_SAMPLES
+        sent = all_of(samples)
         assert {len(own) for own in sent.values()} == {200}
         assert next(iter(sent.values()))[-1][0] == 300.0

@@ -138,6 +138,7 @@ class LiveJobs:
             job = self._context.store.load(job_id)
         except JobNotFound:  # it was removed meanwhile, or is not visible yet
             return
+        self._names.note(job_id)
         if isinstance(job.state, Running) or left_running(self._context, job):
             self._meters[job_id] = Meter()
             self._look_at(job_id)

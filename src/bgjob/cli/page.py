@@ -1,6 +1,7 @@
 """bgjob page: the page of a running `bgjob serve`, in the browser, logged in."""
 
 import argparse
+import os
 import re
 from collections.abc import Mapping
 
@@ -61,7 +62,9 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
     address = f"{options.address or _running(context)}{_view(context, options.id)}"
     streams.check_stdout()
-    with_key = keyed(address, Logins(context.store.home).add_key(options.scope or list(SCOPES)))
+    # The arguments of a browser can be seen by other users. Behind a proxy it cannot be known who asks.
+    user = None if options.print or options.address else os.getuid()
+    with_key = keyed(address, Logins(context.store.home).add_key(options.scope or list(SCOPES), user))
     streams.say(with_key)
     if not options.print:
         open_in_browser(with_key)

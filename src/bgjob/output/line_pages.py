@@ -10,7 +10,7 @@ before it. So pages that lie side by side have every line once.
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from itertools import dropwhile, takewhile
+from itertools import dropwhile, islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def lines_before(log: LogReader, place: int, count: int) -> LinePage:
     first = _first_of_page(begins, count)
     streams = [takewhile(lambda line: line.offset < place, _lines(log, begin)) for begin in first.values()]
     lines, more = list(merge(*streams, key=_by_offset)), next(begins, None) is not None
-    return LinePage(lines, _dropped(log, lines[0].offset if more else 0, place), more)
+    return LinePage(lines, _dropped(log, lines[0].offset if more and lines else 0, place), more)
 
 
 def lines_after(log: LogReader, place: int, count: int) -> LinePage:
@@ -89,8 +89,8 @@ def lines_after(log: LogReader, place: int, count: int) -> LinePage:
 
 def around_place(log: LogReader, place: int) -> tuple[int, int]:
     """From where to where lines reach that begin before a place and end behind it; else the place alone."""
-    begins = filter(None, (next(_begins(log, stream, place), None) for stream in STREAMS))
-    lines = [next(_lines(log, begin)) for begin in begins]
+    begins = [begin for stream in STREAMS for begin in islice(_begins(log, stream, place), 1)]
+    lines = [line for begin in begins for line in islice(_lines(log, begin), 1)]
     crossing = [line for line in lines if line.end > place]
     return min([place, *(line.offset for line in crossing)]), max([place, *(line.end for line in crossing)])
 

@@ -19,6 +19,10 @@ class JobNames:
         self._mtime_ns, self._may_be_same_time = -1, True
         self.have_changed()
 
+    def note(self, name: str) -> None:
+        """One that was found in another way: that it is gone is a change, also if it never was listed."""
+        self.names.add(name)
+
     def have_changed(self) -> bool:
         with contextlib.suppress(OSError):
             mtime_ns = os.lstat(self._directory).st_mtime_ns

@@ -14,6 +14,7 @@ of jobs on disk.
     readiness       whether a descriptor becomes readable in time
     client_session  whose server or hook we are
     own_user        who runs us
+    peer_users      who has connected to us
     own_argv        the argv of our own processes
     keeper          starts a worker process again when it is killed or fails
 """

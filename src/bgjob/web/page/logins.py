@@ -23,6 +23,7 @@ from bgjob.store.row_file import changing, rows_in
 ROWS = "logins"
 KEY_S = 600.0
 LOGIN_S = 30 * 86400.0
+ROOT = 0
 
 Kind = Literal["key", "login"]
 
@@ -43,16 +44,17 @@ class Logins:
         # one value, as several threads ask
         self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}
 
-    def add_key(self, scopes: Collection[str] = tuple(SCOPES)) -> str:
-        """To be exchanged for a login once, within ten minutes."""
-        return self._add("key", KEY_S, scopes)
+    def add_key(self, scopes: Collection[str] = tuple(SCOPES), user: int | None = None) -> str:
+        """To be exchanged for a login once, within ten minutes; by processes of `user`, a uid, if it is given."""
+        with changing(self._path, self._lock_path, ROWS) as rows:
+            return _add(rows, "key", KEY_S, scopes, user)
 
-    def exchange(self, key: str) -> str | None:
+    def exchange(self, key: str, users: Collection[int] = ()) -> str | None:
         """The login that a key is exchanged for; None: it was used, is too old, or never was one.
 
-        A guess takes no lock and writes nothing.
+        `users`: who may be the one that asks, as far as that is known. A guess takes no lock and writes nothing.
         """
-        if not _is_valid(self._current().get(_digest(key)), "key"):
+        if not _is_key_for(users, self._current().get(_digest(key))):
             return None
         with changing(self._path, self._lock_path, ROWS) as rows:
             row = rows.pop(_digest(key), {})
@@ -79,10 +81,6 @@ class Logins:
             rows.clear()
         return count
 
-    def _add(self, kind: Kind, valid_s: float, scopes: Collection[str]) -> str:
-        with changing(self._path, self._lock_path, ROWS) as rows:
-            return _add(rows, kind, valid_s, scopes)
-
     def _current(self) -> Mapping[str, Any]:
         found, (read_from, rows) = _identity(self._path), self._read
         if found != read_from:
@@ -101,7 +99,9 @@ def keyed(address: str, key: str) -> str:
     return f"{address}#key={key}"
 
 
-def _add(rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[str]) -> str:
+def _add(
+    rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[str], user: int | None = None
+) -> str:
     for digest in [digest for digest, row in rows.items() if not _is_valid(row)]:
         del rows[digest]
     plain = secrets.token_urlsafe(32)
@@ -109,8 +109,14 @@ def _add(rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[st
         "kind": kind,
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "until": time.time() + valid_s,
+        **({} if user is None else {"user": user}),
     }
     return plain
+
+
+def _is_key_for(users: Collection[int], row: Any) -> bool:
+    """Root may do what every user may."""
+    return _is_valid(row, "key") and ("user" not in row or set(users) <= {row["user"], ROOT})
 
 
 def _is_valid(row: Any, kind: Kind | None = None) -> bool:

@@ -1,13 +1,13 @@
 """All jobs as rows of the page, each with the version of the list in which it changed last.
 
-A page says which version it knows, and is sent the rows that have changed since. The versions are those of one
+A page says which version it knows, and is sent the rows that have changed since. Versions are those of one
 list: a position of another one, such as that of another server, is unknown here, and its page is sent all.
 """
 
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from bgjob.api.live import Live, Row
@@ -38,7 +38,7 @@ class Changes(NamedTuple):
 
 
 class RowList:
-    """For any thread."""
+    """For any thread, but for `update`."""
 
     def __init__(self) -> None:
         self._name = secrets.token_hex(6)
@@ -55,21 +55,23 @@ class RowList:
     # -- what the reader finds ----------------------------------------------------------------------
 
     def update(self, live: Live) -> None:
+        """By one thread alone. Rows are encoded before others have to wait."""
+        rows = live.current if live.ended is self._ended else (*live.current, *live.ended)
+        new = [(row, encoded_row(row)) for row in rows if not self._has(row)]
         with self._mutex:
             self._live = live
-            for row in live.current:
-                self._note(row)
+            for row, encoded in new:
+                self._note(row, encoded)
             if live.ended is not self._ended:
-                for row in live.ended:
-                    self._note(row)
                 self._ended, self._ended_ids = live.ended, {row.job.id for row in live.ended}
             self._note_removed({row.job.id for row in live.current} | self._ended_ids)
 
-    def _note(self, row: Row) -> None:
+    def _has(self, row: Row) -> bool:
+        known = self._entries.get(row.job.id)
+        return known is not None and known.row is row
+
+    def _note(self, row: Row, encoded: bytes) -> None:
         before = self._entries.get(row.job.id)
-        if before and before.row is row:
-            return
-        encoded = encoded_row(row)
         if before and before.encoded == encoded:
             self._entries[row.job.id] = before._replace(row=row)
         else:
@@ -138,8 +140,4 @@ def encoded_changes(changes: Changes, position: str) -> bytes:
         "removed": changes.removed,
         "problem": plain(changes.problem),
     }
-    return json.dumps(head)[:-1].encode() + b', "rows": [' + _joined(changes.rows) + b"]}"
-
-
-def _joined(rows: Iterable[bytes]) -> bytes:
-    return b",".join(rows)
+    return json.dumps(head)[:-1].encode() + b', "rows": [' + b",".join(changes.rows) + b"]}"

@@ -9,6 +9,7 @@ from bgjob.api.live import Live, Row
 MOST_SAMPLES = 600
 # Of very many jobs, a page is sent fewer samples of each.
 MOST_SENT = 60_000
+PART = 5000
 
 Sample = tuple[float, float | None, int | None]
 """When, in seconds since the epoch; the share of one processor in percent; bytes of memory."""
@@ -41,14 +42,17 @@ class Samples:
             jobs = {job_id: own[-1][1:] for job_id, own in self._of.items()}
         return {"at": self.at, "jobs": jobs, **({"store": self.store} if self.store else {})}
 
-    def history(self, after: float = 0.0) -> dict[str, list[Sample]]:
-        """Of each job the samples that were taken later, the oldest first."""
+    def history(self, after: float = 0.0) -> list[dict[str, list[Sample]]]:
+        """Of each job the samples that were taken later, the oldest first; some jobs at a time."""
         with self._mutex:
             most = MOST_SENT // max(1, len(self._of))
-            return {
-                job_id: [sample for sample in own if sample[0] > after][-most:]
-                for job_id, own in self._of.items()
-            }
+            kept = {job_id: [each for each in own if each[0] > after] for job_id, own in self._of.items()}
+        parts: list[dict[str, list[Sample]]] = [{}]
+        for job_id, own in kept.items():
+            if sum(map(len, parts[-1].values())) >= PART:
+                parts.append({})
+            parts[-1][job_id] = own[-most:]
+        return parts
 
 
 def _sample(row: Row, at: float) -> Sample:

@@ -1,4 +1,9 @@
-"""GET /api/stream: all that a page is told, as a stream of events; docs/page.md lists them.
+"""All that a page is told, as a stream of events (HTML, Server-sent events). Their data is JSON:
+
+    list      position, whole, complete, rows, removed, problem: the rows that have changed
+    history   {id: [[at, cpu_percent, memory_bytes]]}: once after the beginning, some jobs at a time
+    samples   at, jobs {id: [cpu_percent, memory_bytes]}, store: after each look at the jobs that run
+    of the job that the page looks at: see bgjob.web.page.viewer
 
 A page that reads slowly is sent less: of rows and samples only the newest, of a terminal a new screen.
 """
@@ -6,6 +11,7 @@ A page that reads slowly is sent less: of rows and samples only the newest, of a
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from starlette.types import Receive, Send
 
@@ -34,7 +40,10 @@ class Stream:
         self._news.set()
 
     async def run(self, receive: Receive, news: Callable[[], bytes]) -> None:
-        """Until the client is gone, its login is removed, or the server stops. `news`: a part of what is new."""
+        """Until the client is gone, its login is removed, or the server stops.
+
+        `news`: a part of what is new; b"": that was all.
+        """
         async with self._noticing_its_end(receive):
             await self._deliver(news)
 
@@ -82,7 +91,9 @@ class News:
         self._version = jobs.rows.version_at(position)
         self._standing: tuple[bool, str | None] | None = None
         """Whether the list is complete, and the problem: as it was told; None: it was not told yet."""
-        self._sampled_at, self._is_history_due = sampled_at, True
+        self._sampled_at = sampled_at
+        self._history: list[Any] | None = None
+        """What is still to be told of earlier samples; None: nothing was told yet."""
 
     def take(self) -> bytes:
         """A part of it; b"": that was all."""
@@ -92,8 +103,8 @@ class News:
     def _of_all_jobs(self) -> Iterator[bytes]:
         if self._jobs.rows.is_begun:
             yield from self._rows()
-        if self._jobs.samples.at != self._sampled_at:
-            yield from self._samples()
+        if self._history or self._jobs.samples.at != self._sampled_at:
+            yield self._samples()
 
     def _rows(self) -> Iterator[bytes]:
         rows = self._jobs.rows
@@ -103,10 +114,12 @@ class News:
             self._version, self._standing = changes.version, standing
             yield encoded_event("list", encoded_changes(changes, rows.position(changes.version)))
 
-    def _samples(self) -> Iterator[bytes]:
+    def _samples(self) -> bytes:
         samples = self._jobs.samples
-        if self._is_history_due:
-            yield event("history", samples.history(self._sampled_at))
-        self._is_history_due, latest = False, samples.latest()
+        if self._history is None:
+            self._history = samples.history(self._sampled_at)
+        if self._history:
+            return event("history", self._history.pop(0))
+        latest = samples.latest()
         self._sampled_at = latest["at"]
-        yield event("samples", latest)
+        return event("samples", latest)

@@ -9,12 +9,15 @@ import { element } from "./element.js";
 
 const PLAIN = Object.freeze({});
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/;
-// Sequences, then single characters. A text for the terminal (title, clipboard, link) ends with the line if not before.
+// A text for the terminal: a title, the clipboard, a link. It ends where it says, or at another control character.
+const TEXT = "[^\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f]*", END = "\\x07|\\x1b\\\\|\\x9c";
+// Sequences, then single characters.
 const SEQUENCE = new RegExp(
   [
     "(?:\\x1b\\[|\\x9b)(?<numbers>[0-9;:]*)(?<act>[mKCDG])",
     "(?:\\x1b\\[|\\x9b)[0-?]*[ -/]*[@-~]?",
-    "\\x1b[\\]PX^_][^\\x07\\x1b\\x9c]*(?:\\x07|\\x1b\\\\|\\x9c|$)?",
+    `\\x1b[\\]PX^_]${TEXT}(?:${END})?`,
+    `[\\x90\\x98\\x9d-\\x9f]${TEXT}(?:${END})`,
     "\\x1b[ -/]*[0-~]?",
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]",
   ].join("|"),
@@ -164,14 +167,15 @@ function css(colour) {
 
 export function spans(parts) {
   return parts.map(({ text, style, isMatch }) => {
+    if (isMatch) return element("mark", {}, text); // in the colours of a match
     const classes = Object.keys(style).filter((name) => style[name] === true && name !== "inverse");
-    const [ink, paper] = style.inverse ? [style.paper ?? "var(--back)", style.ink ?? "var(--front)"] : [style.ink, style.paper];
+    const { ink, paper } = style.inverse ? { ink: style.paper ?? "var(--back)", paper: style.ink ?? "var(--front)" } : style;
     if (ink !== undefined) classes.push("ink");
     if (paper !== undefined) classes.push("paper");
-    if (!classes.length) return isMatch ? element("mark", {}, text) : text;
-    const span = element(isMatch ? "mark" : "span", { class: classes.join(" ") }, text);
-    if (ink !== undefined) span.style.setProperty("--ink", typeof ink === "string" ? ink : css(ink));
-    if (paper !== undefined) span.style.setProperty("--paper", typeof paper === "string" ? paper : css(paper));
+    if (!classes.length) return text;
+    const span = element("span", { class: classes.join(" ") }, text);
+    if (ink !== undefined) span.style.setProperty("--ink", css(ink));
+    if (paper !== undefined) span.style.setProperty("--paper", css(paper));
     return span;
   });
 }

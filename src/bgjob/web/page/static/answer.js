@@ -4,8 +4,9 @@ import { element } from "./element.js";
 import { post } from "./wire.js";
 import { title } from "./words.js";
 
-const MOST_BUTTONS = 12,
-  AGAIN_MS = 600;
+const MOST_BUTTONS = 12;
+// A second click on the same button would answer the next question.
+const AGAIN_MS = 600;
 const CHOICE = "[^[\\]()<>/|,]{1,20}";
 const CHOICES = new RegExp(`[[(<]\\s*(${CHOICE}(?:[/|,]\\[?${CHOICE}\\]?)+)\\s*[\\])>]`, "g");
 const RANGE = /[[(]\s*(\d)\s*(?:-|–|\.\.|to)\s*(\d)\s*[\])]/;
@@ -52,113 +53,83 @@ function written(choice, _, all) {
   return areCapitals || !/^(.|yes|no)$/i.test(choice) ? choice : choice.toLowerCase();
 }
 
-// For a row that asks. `update(row)` when it has changed; `focus()` puts the cursor into the field.
+// What a row asks, if it does, with a line to type. `update(row)` when the row has changed: what is typed stays.
 export class Answer {
-  constructor(app, { more = () => [], isQuiet = false } = {}) {
+  constructor(app, row, more = []) {
     this.app = app;
-    this.more = more; // further buttons for this row
-    this.isQuiet = isQuiet; // only the line to type, without what is asked
-    this.node = element("div", { class: "answer" });
-    this.shown = null;
-  }
-
-  update(row) {
-    const key = this.isQuiet ? row.id : `${row.id} ${row.prompt ?? ""}`;
-    this.row = row;
-    if (this.shown === key) return;
-    this.shown = key;
-    const before = this.field?.value ?? "",
-      hadFocus = this.field && document.activeElement === this.field;
-    this.field = this.newField(row);
-    if (this.field.type === "text") this.field.value = before;
-    this.node.replaceChildren(...(this.isQuiet ? [] : [this.question(row)]), this.form(row));
-    if (hadFocus) this.field.focus({ preventScroll: true });
-  }
-
-  question(row) {
-    return row.prompt
-      ? element("pre", { class: "prompt" }, row.prompt)
-      : element("p", { class: "prompt quiet" }, "It reads its input.");
-  }
-
-  newField(row) {
-    const isMasked = !this.isQuiet && isSecret(row.prompt),
-      name = isMasked ? "Password" : this.isQuiet ? "A line to type" : "Answer";
-    return element("input", {
-      type: isMasked ? "password" : "text",
+    this.readyAt = 0; // of the buttons
+    this.question = element("div", { class: "question" });
+    this.likely = element("span", { class: "likely-answers" });
+    this.field = element("input", {
+      type: "text",
+      class: "mono",
       autocomplete: "off",
       autocapitalize: "off",
       spellcheck: "false",
-      class: "mono",
-      placeholder: name,
-      "aria-label": `${name} for ${title(row)}`,
     });
-  }
-
-  // Something is typed, or about to be.
-  get isUsed() {
-    return this.field.value !== "" || document.activeElement === this.field;
-  }
-
-  form(row) {
-    if (!this.app.may("run")) return element("p", { class: "quiet" }, "This login may not answer.");
-    const buttons = (this.isQuiet ? [] : likelyAnswers(row.prompt)).map(({ text, label }) =>
-      element(
-        "button",
-        {
-          type: "button",
-          class: "likely",
-          "aria-label": `Answer ${label} to ${title(row)}`,
-          onclick: () => this.send({ text }),
-        },
-        label,
-      ),
+    const act = (event) => {
+      event.preventDefault();
+      this.send({ text: this.field.value });
+    };
+    const form = [this.likely, this.field, element("button", { class: "main" }, "Send"), ...more];
+    this.node = element(
+      "div",
+      { class: "answer" },
+      this.question,
+      app.may("run")
+        ? element("form", { onsubmit: act }, ...form)
+        : element("p", { class: "quiet" }, "This login may not answer."),
     );
-    return element(
-      "form",
-      {
-        onsubmit: (event) => {
-          event.preventDefault();
-          this.send({ text: this.field.value });
-        },
-      },
-      ...buttons,
-      this.field,
-      element("button", { class: "main" }, "Send"),
-      this.isQuiet &&
-        element(
-          "button",
-          {
-            type: "button",
-            title: "As ctrl-d does in a terminal",
-            onclick: () => this.send({ enter: false, eof: true }),
-          },
-          "End the input",
-        ),
-      ...this.more(row),
-    );
+    this.update(row);
   }
 
-  // A second click on the same button would answer the next question.
+  update(row) {
+    const isAsking = row.group === "asking",
+      key = JSON.stringify([isAsking, row.prompt]);
+    this.row = row;
+    if (this.shown === key) return;
+    this.shown = key;
+    this.node.classList.toggle("asks", isAsking);
+    this.question.replaceChildren(...(isAsking ? [questionOf(row)] : []));
+    this.likely.replaceChildren(...likelyAnswers(row.prompt).map((answer) => this.button(answer)));
+    const isMasked = isSecret(row.prompt),
+      name = isMasked ? "Password" : isAsking ? "Answer" : "A line to type";
+    this.field.type = isMasked ? "password" : "text";
+    this.field.placeholder = name;
+    this.field.setAttribute("aria-label", `${name} for ${title(row)}`);
+  }
+
+  button({ text, label }) {
+    const name = `Answer ${label} to ${title(this.row)}`;
+    const act = () => performance.now() > this.readyAt && this.send({ text });
+    return element("button", { type: "button", class: "likely", "aria-label": name, onclick: act }, label);
+  }
+
   async send(answer) {
-    const form = this.node.querySelector("form"),
-      hadFocus = form.contains(document.activeElement);
-    if (form.inert) return;
-    form.inert = true;
+    if (this.isBusy) return;
+    this.isBusy = true;
     try {
       await post("/api/answer", { job: this.row.id, enter: true, ...answer });
-      this.field.value = "";
-      this.app.say(answer.eof ? `The input of ${title(this.row)} is closed.` : `Sent to ${title(this.row)}.`);
+      if (answer.text === this.field.value) this.field.value = "";
+      this.app.say(answer.eof ? `The input of ${title(this.row)} is ended.` : `Sent to ${title(this.row)}.`);
     } catch (problem) {
       this.app.fail(problem);
     }
-    setTimeout(() => {
-      form.inert = false;
-      if (hadFocus && document.activeElement === document.body) this.focus();
-    }, AGAIN_MS);
+    this.isBusy = false;
+    this.readyAt = performance.now() + AGAIN_MS;
+  }
+
+  // Closes the input of a job that has no terminal.
+  end() {
+    return this.send({ enter: false, eof: true });
   }
 
   focus() {
-    this.field?.focus({ preventScroll: true });
+    this.field.focus({ preventScroll: true });
   }
 }
+
+const questionOf = (row) =>
+  row.prompt
+    ? element("pre", { class: "prompt" }, row.prompt)
+    : element("p", { class: "prompt quiet" }, "It reads its input.");

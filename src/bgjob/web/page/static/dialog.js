@@ -67,6 +67,16 @@ const KEYS = [
     ],
   ],
   [
+    "In a job",
+    [
+      ["l", "its log"],
+      ["a", "its terminal, or a line to type"],
+      ["f", "all that is known of it"],
+      ["x", "kill it"],
+      ["m", "all that can be done with it"],
+    ],
+  ],
+  [
     "Everywhere",
     [
       ["n", "start a new job"],

@@ -85,7 +85,6 @@ class JobView {
     this.brief = element("p", { class: "brief" });
     this.time = element("span", { class: "took" });
     this.command = element("div", { class: "whole-command" });
-    this.asked = element("div", { class: "asked", hidden: true });
     this.parts = element("nav", { class: "parts", "aria-label": "Parts of this job" });
     this.below = element("div", { class: "part" });
     this.typing = element("div", { class: "typing" });
@@ -95,7 +94,6 @@ class JobView {
       element("div", { class: "first" }, this.state, this.name, this.number, this.actions),
       this.brief,
       this.command,
-      this.asked,
     );
     this.place.append(element("p", { class: "note" }, "Reading the job …"));
   }
@@ -110,16 +108,6 @@ class JobView {
       return this.app.fail(problem);
     }
     if (this.isClosed) return;
-    if (this.job.job_id !== this.id)
-      return (this.app.go({ ...this.query, job: this.job.job_id }, { replace: true }), this.rename());
-    this.draw();
-  }
-
-  // The address may have a name, or the beginning of an id.
-  rename() {
-    this.id = this.job.job_id;
-    this.query = { ...this.query, job: this.id };
-    this.app.query = this.query;
     this.draw();
   }
 
@@ -150,7 +138,6 @@ class JobView {
     this.showCommand(this.job?.command ?? row.command);
     this.tick();
     if (isFirst) return this.openPart();
-    if (row !== before) this.showLine();
     this.part?.update?.();
   }
 
@@ -166,7 +153,7 @@ class JobView {
     this.showActions(row);
     this.showFacts(row);
     this.showParts(row);
-    this.showQuestion(row);
+    this.showLine();
   }
 
   showActions(row) {
@@ -275,17 +262,28 @@ class JobView {
     );
   }
 
-  showQuestion(row) {
-    const isAsking = row.group === "asking" && this.partName() !== "terminal"; // there it stands on the screen
-    this.asked.hidden = !isAsking;
-    if (!isAsking) {
-      this.asked.replaceChildren();
+  // A question stands below the log, with what is needed to answer it, and so does a line to type into a job without
+  // a terminal. In the terminal both are on the screen.
+  showLine() {
+    const { row, app } = this;
+    const isShown = this.partName() !== "terminal" && (row.group === "asking" || (!row.pty && canType(row)));
+    if (!isShown || (row.group !== "asking" && !app.may("run"))) {
+      this.typing.replaceChildren();
       this.answer = null;
-      return;
+    } else if (this.answer) this.answer.update(row);
+    else {
+      const end = row.pty
+        ? []
+        : [
+            element(
+              "button",
+              { type: "button", title: "As ctrl-d does", onclick: () => this.answer.end() },
+              "End the input",
+            ),
+          ];
+      this.answer = new Answer(app, row, end);
+      this.typing.replaceChildren(this.answer.node);
     }
-    this.answer ??= new Answer(this.app);
-    this.answer.update(row);
-    if (!this.answer.node.isConnected) this.asked.replaceChildren(this.answer.node);
   }
 
   tick() {
@@ -302,7 +300,7 @@ class JobView {
     const { view } = this.query,
       isTerminal = this.row.pty && isAlive(this.row);
     if (view === "terminal" && !this.row.pty) return "log";
-    return PARTS[view] ? view : isTerminal && this.row.group !== "queued" ? "terminal" : "log";
+    return Object.hasOwn(PARTS, view) ? view : isTerminal && this.row.group !== "queued" ? "terminal" : "log";
   }
 
   showParts(row) {
@@ -323,7 +321,6 @@ class JobView {
     const mine = ++this.turn,
       name = this.partName();
     this.showParts(this.row);
-    this.showQuestion(this.row);
     this.closePart();
     const place = element("div", { class: `view ${name}` });
     this.below.replaceChildren(place);
@@ -333,18 +330,7 @@ class JobView {
     this.part = module.open(place, this.app, { ...this.query, job: this.id });
     this.place.dataset.part = name;
     this.showLine();
-    if (this.query.type) (this.row.group === "asking" ? this.answer : this.line)?.focus();
-  }
-
-  // A job without a terminal has a line to type into, below its log; while it asks, that is beside the question.
-  showLine() {
-    const { row, app } = this,
-      hasLine = this.partName() === "log" && !row.pty && canType(row) && app.may("run");
-    if (!hasLine) this.line = null;
-    else this.line ??= new Answer(app, { isQuiet: true });
-    this.line?.update(row);
-    const isShown = this.line && (row.group !== "asking" || this.line.isUsed);
-    this.typing.replaceChildren(...(isShown ? [this.line.node] : []));
+    if (this.query.type) this.answer?.focus();
   }
 
   closePart() {

@@ -33,7 +33,7 @@ class List {
     this.app = app;
     this.place = place;
     this.filter = query.filter ?? "";
-    this.by = WAYS[query.by] ? query.by : kept("list by", "state");
+    this.by = Object.hasOwn(WAYS, query.by) ? query.by : kept("list by", "state");
     this.folded = new Set(kept("list folded", []));
     this.selected = left.selected;
     this.build();
@@ -68,7 +68,8 @@ class List {
       oninput: () => this.changeFilter(),
       onkeydown: (event) => this.fieldKey(event),
     });
-    this.counts = element("p", { class: "counts", role: "status" });
+    this.counts = element("p", { class: "counts" });
+    this.heard = element("p", { class: "unseen", role: "status" });
     const ways = element(
       "div",
       { class: "ways", role: "group", "aria-label": "Group jobs by" },
@@ -99,6 +100,7 @@ class List {
         this.field,
         ways,
         this.counts,
+        this.heard,
       ),
       this.note,
       this.box,
@@ -152,7 +154,9 @@ class List {
       : countsInWords(total);
     const reading = isComplete ? "" : all ? "reading older jobs …" : "reading jobs …";
     const words = [shown, reading].filter(Boolean).join(", ");
-    if (this.counts.textContent !== words) this.counts.textContent = words;
+    write(this.counts, words);
+    // A screen reader hears what waits and what a filter finds, not every job that comes or goes.
+    write(this.heard, this.filter.trim() ? words : countsInWords({ asking: total.asking }));
     this.tellNote(this.noteOf(total.all, all, isComplete, problem));
   }
 
@@ -198,6 +202,7 @@ class List {
         made.update(item.row, {
           isSelected: item.key === this.selected,
           position: item.position,
+          by: this.by,
           count: item.section.rows.length,
         }),
     };
@@ -232,7 +237,7 @@ class List {
       update: ({ section }) => {
         button.setAttribute("aria-expanded", String(!section.isFolded));
         const words = state ? section.rows.length.toLocaleString("en") : countsInWords(section.counts);
-        if (counts.textContent !== words) counts.textContent = words;
+        write(counts, words);
       },
     };
   }
@@ -342,6 +347,10 @@ class List {
     this.field.blur();
     this.column.drawn.get(this.selected)?.made.name.focus({ preventScroll: true });
   }
+}
+
+function write(node, words) {
+  if (node.textContent !== words) node.textContent = words;
 }
 
 function listen(target, kind, act) {

@@ -77,6 +77,7 @@ class LogView {
   }
 
   key(event) {
+    if (event.target === this.slider && event.key.length > 1) return false; // its own keys: arrows, Home, End
     if (event.key === "End" || event.key === "G") this.follow();
     else if (event.key === "Home" || event.key === "g") this.go(0);
     else if (event.key === "/") this.search.focus();
@@ -117,7 +118,7 @@ class LogView {
   // -- reading ------------------------------------------------------------------------------------
 
   async ask(query) {
-    const page = await get("/api/lines", { job: this.job, count: PAGE, ...query, ...this.search.query });
+    const page = await get("/api/lines", { job: this.job, count: PAGE, ...query, ...this.search.marks });
     this.end = Math.max(this.end, page.end);
     return page;
   }
@@ -269,7 +270,14 @@ class LogView {
   drawnLine(line) {
     const node = drawnLine(line, (at) => `/?${new URLSearchParams({ job: this.job, view: "log", at })}`);
     node.dataset.at = line.at;
+    for (const name of this.marksOf(line)) node.classList.add(name);
     return node;
+  }
+
+  // The line of the address, and the match that is shown, stand out.
+  marksOf({ at, end }) {
+    const isIn = (place) => place !== null && at <= place && place < end;
+    return [isIn(this.chosen) && "chosen", isIn(this.search?.current ?? null) && "current"].filter(Boolean);
   }
 
   clicked(event) {
@@ -291,12 +299,10 @@ class LogView {
     }
   }
 
-  // The line of the address, and the match that is shown, stand out.
   choose() {
-    const marks = { chosen: this.chosen, current: this.search.current };
-    for (const [name, at] of Object.entries(marks)) {
-      for (const node of this.window.rows.querySelectorAll(`.${name}`)) node.classList.remove(name);
-      if (at !== null) this.window.items.find((item) => !item.isGap && item.at <= at && at < item.end)?.node.classList.add(name);
+    for (const item of this.window.lines) {
+      item.node.classList.remove("chosen", "current");
+      item.node.classList.add(...this.marksOf(item));
     }
   }
 

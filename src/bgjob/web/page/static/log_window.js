@@ -58,7 +58,6 @@ export class LogWindow {
   replace(item, line) {
     this.steadily(() => {
       const node = this.draw(line);
-      node.className += item.node.classList.contains("chosen") ? " chosen" : "";
       item.node.replaceWith(node);
       this.items[this.items.indexOf(item)] = { ...line, node };
     });

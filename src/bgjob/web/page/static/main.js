@@ -69,6 +69,8 @@ app.stream = new Stream({
 
 function loggedOut() {
   app.stream.end();
+  clearTimeout(away);
+  connection.textContent = "";
   view?.close();
   view = viewName = null;
   turn += 1;
@@ -145,7 +147,7 @@ app.jobs.onchange((_, what) => what === "rows" && entitle());
 async function show() {
   const mine = ++turn;
   const query = Object.fromEntries(new URLSearchParams(location.search));
-  const name = query.job ? "job" : VIEWS[query.view] && query.view !== "job" ? query.view : "list";
+  const name = query.job ? "job" : Object.hasOwn(VIEWS, query.view) && query.view !== "job" ? query.view : "list";
   app.query = query;
   navigation(name);
   entitle();
@@ -182,7 +184,8 @@ document.addEventListener("click", (event) => {
 
 // -- keys --------------------------------------------------------------------------------------------
 
-const FIELDS = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable], .xterm";
+const FIELDS =
+  "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable], .xterm";
 // A field of a dialog that was closed this moment still has the focus.
 const isTyping = (node) => node.closest?.(FIELDS) && node.checkVisibility();
 const isElsewhere = () => document.querySelector("dialog[open], :popover-open");
@@ -226,9 +229,9 @@ function cannotBegin(problem) {
 try {
   allowStyles();
   await login();
+  app.stream.begin();
   app.store = await get("/api/store");
   alwaysThere();
-  app.stream.begin();
   await show();
 } catch (problem) {
   if (problem.status === 401) loggedOut();

@@ -9,7 +9,7 @@ export function openMenu(button, items, label) {
     { role: "menu", popover: "auto", class: "menu", "aria-label": label },
     items.map((item) => (item ? entry(item) : element("hr", { role: "separator" }))),
   );
-  document.body.append(menu);
+  (button.closest("main, header") ?? document.body).append(menu);
   button.setAttribute("aria-expanded", "true");
   menu.addEventListener("toggle", (event) => {
     if (event.newState === "open") return;

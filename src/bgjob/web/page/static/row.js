@@ -51,11 +51,12 @@ export class RowNode {
     this.node = element("div", { role: "listitem", class: "row" }, this.line);
   }
 
-  update(row, { isSelected, position, count }) {
+  // `by`: how the list is grouped; of agents, the column beside the times tells the project.
+  update(row, { isSelected, position, count, by }) {
     this.node.setAttribute("aria-posinset", position);
     this.node.setAttribute("aria-setsize", count);
     if (this.isSelected !== isSelected) this.select(isSelected);
-    if (this.row !== row) this.show(row);
+    if (this.row !== row || this.groupedBy !== by) this.show(row, by);
     this.tick();
   }
 
@@ -66,9 +67,9 @@ export class RowNode {
     for (const control of [this.name, this.menu]) control.tabIndex = isSelected ? 0 : -1;
   }
 
-  show(row) {
-    const { app } = this;
+  show(row, by) {
     this.row = row;
+    this.groupedBy = by;
     this.node.dataset.id = row.id;
     this.node.className = `row ${row.group} ${row.status}${this.isSelected ? " selected" : ""}`;
     const words = state(row);
@@ -84,19 +85,25 @@ export class RowNode {
     this.menu.setAttribute("aria-label", `Actions of ${title(row)}`);
     this.command.textContent = oneLine(row.command);
     this.command.title = row.command;
-    this.by.textContent = row.by ?? "";
-    this.by.title = row.by ?? "";
+    this.by.textContent = (by === "agent" ? row.cwd?.split("/").at(-1) : row.by) ?? "";
+    this.by.title = `${row.by ?? ""} ${row.cwd ?? ""}`.trim();
     this.showTags(row);
     this.showMore(row);
     const at = row.ended ?? row.started ?? row.created;
     this.when.dateTime = new Date(at * 1000).toISOString();
     this.when.title = moment(at);
-    if (row.group === "asking") {
-      this.answer ??= new Answer(app, { more: () => (this.row.pty ? [this.terminalButton()] : []) });
-      this.answer.update(row);
-      if (!this.answer.node.isConnected) this.node.append(this.answer.node);
-    } else this.answer?.node.remove();
-    if (row.group !== "asking") this.answer = null;
+    this.showQuestion(row);
+  }
+
+  showQuestion(row) {
+    if (row.group !== "asking") {
+      this.answer?.node.remove();
+      this.answer = null;
+    } else if (this.answer) this.answer.update(row);
+    else {
+      this.answer = new Answer(this.app, row, row.pty ? [this.terminalButton()] : []);
+      this.node.append(this.answer.node);
+    }
   }
 
   terminalButton() {

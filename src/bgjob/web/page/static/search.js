@@ -11,12 +11,13 @@ const EVERYTHING = Number.MAX_SAFE_INTEGER;
 const AS_TYPED = "search regular expression", WITH_CASE = "search match case";
 
 export class Search {
-  // `log` is what is searched: {job, place(): the offset behind what is in sight, show(at), found({parts, end}), changed()}.
+  // `log` is what is searched: {job, place(): the offset behind what is in sight, show(at), found({parts}), changed(), focus()}.
   constructor(log) {
     this.log = log;
     this.current = null; // the offset of the match that is shown
     this.number = null; // of that match, from 1
     this.answer = null; // {count, complete, parts, end}
+    this.marks = null; // what is marked in lines: a query that the server has understood
     this.turn = 0;
     this.build();
   }
@@ -56,9 +57,9 @@ export class Search {
     this.again = 0;
   }
 
-  // What is asked of the server; null: nothing is searched for.
+  // What the field asks for; null: nothing.
   get query() {
-    if (!this.field.value || this.problem) return null;
+    if (!this.field.value) return null;
     const flag = (button, when) => ((button.getAttribute("aria-pressed") === "true") === when ? 1 : undefined);
     return { pattern: this.field.value, literal: flag(this.isPattern, false), ignore_case: flag(this.hasCase, false) };
   }
@@ -95,12 +96,10 @@ export class Search {
 
   async begin() {
     this.stop();
-    this.current = this.number = this.answer = this.problem = null;
+    this.current = this.number = this.answer = null;
     this.tell(this.field.value ? "…" : "");
-    if (!this.query) {
-      this.log.found({ parts: [], end: 0 });
-      return this.log.changed();
-    }
+    this.asked = this.query;
+    if (!this.asked) return this.forget();
     const place = this.log.place();
     await this.ask({ before: place, parts: PARTS }, async (found) => {
       this.take(found);
@@ -114,7 +113,7 @@ export class Search {
   async ask(query, act) {
     const mine = this.turn;
     try {
-      const found = await get("/api/search", { job: this.log.job, ...this.query, ...query });
+      const found = await get("/api/search", { job: this.log.job, ...this.asked, ...query });
       if (mine === this.turn) await act(found);
     } catch (problem) {
       if (mine !== this.turn) return;
@@ -123,15 +122,20 @@ export class Search {
   }
 
   fail(problem) {
-    if (problem.status === 400) this.problem = problem; // the pattern is none: it marks nothing
-    this.tell(problem.message);
-    if (!this.problem) return;
-    this.log.found({ parts: [], end: 0 });
+    const isNoPattern = problem.status === 400;
+    this.tell(problem.message, isNoPattern);
+    if (isNoPattern) this.forget();
+  }
+
+  forget() {
+    this.marks = null;
+    this.log.found({ parts: [] });
     this.log.changed();
   }
 
   take(found) {
     this.answer = found;
+    this.marks = this.asked;
     this.log.found(found);
     this.say();
   }
@@ -180,9 +184,9 @@ export class Search {
     else this.tell(count === 1 ? `${sum} line` : `${sum} lines`);
   }
 
-  tell(words) {
+  tell(words, isWrong = false) {
     this.told.textContent = words;
-    this.field.setAttribute("aria-invalid", String(Boolean(this.problem)));
+    this.field.setAttribute("aria-invalid", String(isWrong));
     for (const button of this.ways) button.disabled = !this.isOn;
   }
 }

@@ -1,28 +1,31 @@
 // A job's terminal: what it shows, live, and the way to type into it.
 //
-// It begins with the job's screen as it is now (event `screen`), then it is told what the job prints (`bytes`). The job
-// has one size: that of the page, or terminal, that is in control (`view`).
+// It begins with the job's screen as it is now (`screen`) and goes on with what the job prints (`bytes`).
+// The job has one size: that of the page, or terminal, that is in control (`view`).
 
-import { confirmed, dialog } from "./dialog.js";
 import { element, framed } from "./element.js";
 import { keep, kept } from "./kept.js";
+import { askToOpen, askToPaste } from "./terminal_dialogs.js";
 import { KeyRow } from "./terminal_keys.js";
 import { font, theme } from "./terminal_theme.js";
 import { decoded, encoded, post, typist } from "./wire.js";
-import { clock, count, title } from "./words.js";
+import { clock, title } from "./words.js";
 import { Screen } from "./xterm_screen.js";
 
-const FONT = "terminal font size", READER = "terminal for a screen reader", WHOLE = "terminal in the whole window";
+const FONT = "terminal font size", READER = "terminal for a screen reader";
+const WHOLE = "terminal in the whole window";
 const USUAL_PX = 13, LEAST_PX = 8, MOST_PX = 32;
 const SETTLED_MS = 80; // the size of a window that is dragged is told when it stands still
 const PIECE_BYTES = 1 << 15; // of what is typed, in one request
-const HOLD_AGAIN_MS = 30_000; // a person who held the job before the connection was lost holds it again, if it was short
-const SHOWN_PASTE = 2000; // characters
+// A person who held the job when the connection was lost holds it again, unless that took longer.
+const HOLD_AGAIN_MS = 30_000;
+const PADDING = { x: 4, y: 3 }; // pixels, of the box in terminal.css
 const MOST_TITLE = 200;
-const LEAVE = "Ctrl+Shift+Enter";
-// Of a paste: all control characters but tab and line breaks. They would act as keys, or end the marks around it.
+// Of a paste: all but tab and line breaks. They would act as keys, or end the marks around it.
 const CONTROLS = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
-const HINT = `Keys go to the job, Tab too: ${LEAVE} leaves the terminal. Ctrl+Shift+V pastes, Ctrl+Insert copies.`;
+const CLIPBOARD = /Mac|iP/.test(navigator.platform)
+  ? "⌘V pastes, ⌘C copies." : "Ctrl+Shift+V pastes, Ctrl+Insert copies.";
+const HINT = `Keys go to the job, Tab too: Ctrl+Shift+Enter leaves the terminal. ${CLIPBOARD}`;
 const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 40rem)");
 const utf8 = new TextEncoder();
 
@@ -34,16 +37,16 @@ class TerminalView {
     this.job = job;
     this.viewer = randomName();
     this.told = null; // the last `view`: {rows, cols, in_control, holds, stdin_closed, only_looks}
-    this.isConnected = this.isOver = false;
+    this.isConnected = this.isOver = this.isClosed = false;
     this.problem = null; // why there is nothing to show
     this.holdsUntil = 0; // when the connection was lost, it held the job: it does again until then
     this.draw = framed(() => this.drawNow());
     this.build(place);
-    const options = { fontSize: kept(FONT, USUAL_PX), fontFamily: font(), theme: theme(), screenReaderMode: kept(READER, false) };
-    this.screen = new Screen(this.box, options, {
+    const options = { fontSize: kept(FONT, USUAL_PX), fontFamily: font(), theme: theme() };
+    this.screen = new Screen(this.box, { ...options, screenReaderMode: kept(READER, false) }, {
       typed: (text) => this.typed(text),
       title: (text) => this.entitle(text),
-      link: (address) => askToOpen(address),
+      link: askToOpen,
       behind: () => this.watch(),
     });
     this.screen.pointer = () => Boolean(this.told?.holds);
@@ -60,7 +63,7 @@ class TerminalView {
     const button = (name, act, label = null) =>
       element("button", { type: "button", onclick: act, "aria-label": label, title: label }, name);
     this.who = element("p", { class: "who", id: "terminal-who", role: "status" });
-    this.take = button("Take over", () => this.hold(true));
+    this.take = button("Take over", () => this.takeOver());
     this.give = button("Give back", () => this.hold(false));
     this.size = element("span", {});
     this.name = element("span", { class: "mono" });
@@ -79,9 +82,12 @@ class TerminalView {
     this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
-          button("A−", () => this.scale(-1), "Smaller text"), button("A+", () => this.scale(1), "Larger text"),
-          element("label", {}, this.whole, "Whole window"), element("label", {}, this.reader, "Screen reader"))),
-      element("p", { class: "about" }, this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT), this.name),
+          button("A−", () => this.scale(-1), "A− smaller text"),
+          button("A+", () => this.scale(1), "A+ larger text"),
+          element("label", {}, this.whole, "Whole window"),
+          element("label", {}, this.reader, "Screen reader"))),
+      element("p", { class: "about" },
+        this.size, element("span", { class: "hint", id: "terminal-keys" }, HINT), this.name),
       this.box, this.keys.node);
     place.append(this.node);
     this.fill(kept(WHOLE, narrow.matches));
@@ -96,7 +102,8 @@ class TerminalView {
     this.observer.observe(this.box);
     this.recolour = () => (this.term.options.theme = theme());
     dark.addEventListener("change", this.recolour);
-    this.endRows = this.app.jobs.onchange((changed) => (!changed || changed.has(this.job)) && this.draw());
+    this.endRows = this.app.jobs.onchange((changed, what) =>
+      what === "rows" && (!changed || changed.has(this.job)) && this.draw());
     this.box.addEventListener("paste", (event) => {
       event.preventDefault();
       event.stopPropagation();
@@ -111,17 +118,27 @@ class TerminalView {
     this.endRows();
     this.unwatch();
     this.screen.close();
+    this.isClosed = true;
   }
 
-  // -- from the server ----------------------------------------------------------------------------------------------
+  // -- from the server --------------------------------------------------------------------------------
 
   // Also anew, from a new screen.
   watch() {
     this.lose();
     this.unwatch?.();
-    this.fitted = this.asked = this.fitting();
-    this.query = { job: this.job, view: "terminal", viewer: this.viewer, size: sizeText(this.fitted) };
-    this.unwatch = this.app.stream.watch(this.query, {
+    const view = this;
+    const query = {
+      job: this.job,
+      view: "terminal",
+      viewer: this.viewer,
+      // It is read whenever the stream is opened.
+      get size() {
+        view.fitted = view.asked = view.fitting();
+        return sizeText(view.fitted);
+      },
+    };
+    this.unwatch = this.app.stream.watch(query, {
       screen: ({ rows, cols, data }) => this.screen.begin(rows, cols, decoded(data)),
       bytes: ({ data }) => this.screen.add(decoded(data)),
       view: (view) => this.see(view),
@@ -137,6 +154,7 @@ class TerminalView {
       this.isConnected = true;
       if (!view.holds && Date.now() < this.holdsUntil) this.hold(true);
       this.holdsUntil = 0;
+      this.fit();
     }
     this.draw();
   }
@@ -153,20 +171,24 @@ class TerminalView {
     this.draw();
   }
 
-  // -- what is said -------------------------------------------------------------------------------------------------
+  // -- what is said -----------------------------------------------------------------------------------
 
   drawNow() {
-    const why = this.whyNotType(), holds = Boolean(this.told?.holds) && !why;
+    if (this.isClosed) return;
+    const why = this.whyNotType(), holds = !why && this.told.holds;
     this.say(why ?? this.whoTypes(), holds ? "yours" : why ? "off" : "");
     this.term.options.disableStdin = Boolean(why);
-    this.term.options.cursorBlink = holds;
     this.keys.isOff = Boolean(why);
-    this.show(this.take, !why && !holds);
-    this.show(this.give, holds);
+    this.offer(why ? null : holds ? this.give : this.take);
     this.size.textContent = this.sizeInWords();
-    const row = this.row;
-    this.term.textarea.setAttribute("aria-label", `Terminal of ${row ? title(row) : "the job"}`);
-    this.node.dataset.state = this.problem ? "gone" : this.isOver ? "over" : this.isConnected ? (holds ? "holds" : "looks") : "lost";
+    this.term.textarea.setAttribute("aria-label", `Terminal of ${this.row ? title(this.row) : "the job"}`);
+    this.node.dataset.state = this.state();
+  }
+
+  state() {
+    if (this.isOver) return this.problem ? "gone" : "over";
+    if (!this.isConnected) return "lost";
+    return this.told.holds ? "holds" : "looks";
   }
 
   get row() {
@@ -179,18 +201,19 @@ class TerminalView {
     this.who.className = `who ${kind}`;
   }
 
-  // A button that goes away while it has the focus hands it on.
-  show(button, isShown) {
-    if (button.hidden === !isShown) return;
-    const hadFocus = document.activeElement === button;
-    button.hidden = !isShown;
-    if (hadFocus && !isShown) this.term.focus();
+  // One of the two buttons. If the other one has the focus and goes, this one gets it.
+  offer(button) {
+    for (const each of [this.take, this.give]) {
+      const hadFocus = document.activeElement === each;
+      each.hidden = each !== button;
+      if (hadFocus && each.hidden) this.leave();
+    }
   }
 
   whyNotType() {
     const { row, told } = this;
     if (this.problem) return this.problem;
-    if (this.isOver) return `This job has ended${row?.outcome ? ` (${row.outcome})` : ""}. Its screen stays; nothing can be typed.`;
+    if (this.isOver) return `This job ${row?.outcome ?? "has ended"}. Its screen stays.`;
     if (row?.group === "queued") return "This job is queued: its terminal begins when it is started.";
     if (!told) return "The terminal is being loaded …";
     if (!this.isConnected) return "The connection is lost: nothing can be typed until it is back.";
@@ -201,13 +224,14 @@ class TerminalView {
   }
 
   whoTypes() {
-    if (this.told.holds) return "You hold this job: its agent cannot type until you give it back.";
+    if (this.told.holds) return "You hold this job: agents cannot type until you give it back.";
     return `${this.whoHolds()} Your first key takes it over.`;
   }
 
   whoHolds() {
     const held = this.row?.held;
-    return held ? `${held.by} holds it since ${clock(held.since)}: its agent cannot type.` : "No person types: its agent may.";
+    if (!held) return "No person types: agents may.";
+    return `${held.by} holds it since ${clock(held.since)}: agents cannot type.`;
   }
 
   sizeInWords() {
@@ -220,7 +244,7 @@ class TerminalView {
     this.name.textContent = text.slice(0, MOST_TITLE);
   }
 
-  // -- to the job ---------------------------------------------------------------------------------------------------
+  // -- to the job -------------------------------------------------------------------------------------
 
   typed(text) {
     const given = this.keys.changed(text);
@@ -234,24 +258,29 @@ class TerminalView {
   }
 
   notSent(problem) {
-    if (problem.status === 401) this.app.fail(problem);
-    else this.app.say(`${problem.message} What you typed last ${problem.status ? "did not arrive" : "may not have arrived"}.`);
+    if (problem.status === 401) return this.app.fail(problem);
+    const what = problem.status ? "did not arrive" : "may not have arrived";
+    this.app.say(`${problem.message} What you typed last ${what}.`);
   }
 
   async hold(hold) {
     try {
       await post("/api/hold", { viewer: this.viewer, hold });
-      if (hold) this.term.focus();
     } catch (problem) {
       this.app.fail(problem);
     }
   }
 
+  async takeOver() {
+    await this.hold(true);
+    this.term.focus();
+  }
+
   async paste(text) {
     const clean = text.replace(CONTROLS, "");
-    const lines = clean.split(/\r\n|\r|\n/).length;
-    const isAsked = lines > 1 && !this.term.modes.bracketedPasteMode;
-    if (this.whyNotType() || !clean || (isAsked && !(await askToPaste(clean, lines)))) return;
+    if (!clean || this.whyNotType()) return;
+    const isAsked = /[\r\n]/.test(clean) && !this.term.modes.bracketedPasteMode;
+    if (isAsked && !(await askToPaste(clean))) return;
     if (clean.length < text.length) this.app.say("Control characters were left out of the paste.");
     this.screen.paste(clean);
     this.term.focus();
@@ -280,19 +309,16 @@ class TerminalView {
     [...this.node.querySelectorAll(".tools button")].find((button) => !button.hidden).focus();
   }
 
-  // -- its looks ----------------------------------------------------------------------------------------------------
+  // -- its looks --------------------------------------------------------------------------------------
 
   fitting() {
-    const { clientWidth, clientHeight } = this.box, { paddingLeft, paddingRight, paddingTop, paddingBottom } = getComputedStyle(this.box);
-    const width = clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
-    const height = clientHeight - parseFloat(paddingTop) - parseFloat(paddingBottom);
-    return this.screen.fitting(width, height) ?? this.fitted;
+    const { clientWidth, clientHeight } = this.box;
+    return this.screen.fitting(clientWidth - 2 * PADDING.x, clientHeight - 2 * PADDING.y) ?? this.fitted;
   }
 
   // The size that the page has room for is asked for; the job's size is told by `view` and `screen`.
   async fit() {
     this.fitted = this.fitting();
-    this.query.size = sizeText(this.fitted);
     if (this.isFitting || this.whyNotType()) return;
     this.isFitting = true;
     try {
@@ -323,25 +349,6 @@ class TerminalView {
   }
 }
 
-const randomName = () => [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(36)).join("-");
+const randomName = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
 const sizeText = (size) => (size ? `${size.rows}x${size.cols}` : undefined);
-
-// A job can print any address, also one that hides where it leads: it is shown as a whole, and opened by the person.
-function askToOpen(text) {
-  const address = URL.canParse(text) ? new URL(text) : null;
-  if (!["http:", "https:"].includes(address?.protocol)) return;
-  const close = () => shown.close();
-  const shown = dialog("Open this address?", element("div", {},
-    element("p", {}, "The job has printed it."),
-    element("p", { class: "address" }, element("code", {}, address.href)),
-    element("p", {}, "It leads to ", element("strong", {}, address.host), "."),
-    element("p", { class: "choices" },
-      element("button", { type: "button", autofocus: true, onclick: close }, "Cancel"), " ",
-      element("a", { class: "button", href: address.href, target: "_blank", rel: "noopener noreferrer", onclick: close }, "Open in a new tab"))));
-}
-
-const askToPaste = (text, lines) => confirmed(`Paste ${count(lines, "line")}?`, [
-  element("p", {}, "The job takes each line break as Enter."),
-  element("pre", { class: "pasted", tabindex: "0", "aria-label": "The text" }, text.length > SHOWN_PASTE ? `${text.slice(0, SHOWN_PASTE)} …` : text),
-], "Paste");

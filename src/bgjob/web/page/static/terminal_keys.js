@@ -12,10 +12,10 @@ export function withCtrl(letter) {
 }
 
 export class KeyRow {
-  // press(text) sends it; paste() pastes; isApplication(): whether arrow keys are sent in their application form.
+  // press(text) sends it; paste() pastes; isApplication(): whether arrow keys have their application form.
   constructor({ press, paste, isApplication }) {
-    const button = (text, act, more = {}) =>
-      element("button", { type: "button", tabindex: "-1", onmousedown: keepFocus, onclick: act, ...more }, text);
+    const usual = { type: "button", tabindex: "-1", onmousedown: keepFocus };
+    const button = (text, act, more = {}) => element("button", { ...usual, onclick: act, ...more }, text);
     this.ctrl = button("Ctrl", () => this.hold(!this.isCtrl), { "aria-pressed": "false" });
     this.node = element("div", { class: "phone-keys", role: "toolbar", "aria-label": "Keys" },
       button("Esc", () => press("\x1b")),

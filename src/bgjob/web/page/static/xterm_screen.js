@@ -1,5 +1,5 @@
-// xterm.js as a screen that only shows: it is brought into a state, goes on with bytes, and answers no question of a
-// job. What a person types is told apart from what xterm.js would send by itself.
+// xterm.js as a screen that only shows: it is brought into a state, goes on with bytes, and answers no
+// question of a job. What a person types is told apart from what xterm.js would send by itself.
 
 import { Terminal } from "./vendor/xterm.mjs";
 
@@ -11,8 +11,8 @@ const SCROLLBAR = 14; // pixels, as xterm.js draws it
 const LINK_ROWS = 20; // an address may be wrapped into so many rows
 const ADDRESS = /https?:\/\/[^\s"'`<>{}|\\^\u0000-\u0020]+[^\s"'`<>{}|\\^\u0000-\u0020.,;:!?)\]]/gi;
 
-// The window has gained or lost the focus. A page beside other windows does that all the time, and every byte that is
-// sent counts as typed by a person: a look at the page would take the job from its agent.
+// The window has gained or lost the focus. A page beside other windows does that all the time, and every byte
+// that is sent counts as typed by a person: a look at the page would take the job from its agent.
 const FOCUS_REPORT = /^\x1b\[[IO]$/;
 const MOUSE_REPORT = /^\x1b\[(?:M|<[\d;]+[Mm]$)/;
 
@@ -30,7 +30,7 @@ function sequence(text) {
   return { final, ...(prefix && { prefix }), ...(intermediates && { intermediates }) };
 }
 
-// The server passes no question either. Two pages would answer twice, and a job of yesterday would get an answer today.
+// The server passes no question either. Two pages would answer twice, and a question of yesterday today.
 function answerNothing({ parser }) {
   for (const each of QUESTIONS.csi) parser.registerCsiHandler(sequence(each), SILENT);
   for (const each of QUESTIONS.dcs) parser.registerDcsHandler(sequence(each), SILENT);
@@ -40,8 +40,9 @@ function answerNothing({ parser }) {
 }
 
 export class Screen {
-  // on: {typed(text or bytes), title(text), link(address), behind()}. `behind`: bytes come faster than they can be drawn, and
-  // what waited was dropped: the screen has to begin anew. `pointer`: whether clicks and the wheel go to the job.
+  // on: {typed(text or bytes), title(text), link(address), behind()}. `behind`: more has come than can be
+  // drawn, it was dropped, and the screen has to begin anew. `pointer`: whether clicks and the wheel go to
+  // the job.
   constructor(place, options, on) {
     this.on = on;
     this.pointer = () => false;
@@ -62,7 +63,7 @@ export class Screen {
     this.term.onTitleChange(on.title);
     this.term.onKey(({ key }) => (this.key = key));
     this.term.onData((text) => this.sent(text));
-    this.term.onBinary((text) => this.pointer() && on.typed(Uint8Array.from(text, (letter) => letter.charCodeAt(0))));
+    this.term.onBinary((text) => this.pointer() && on.typed(bytesOf(text))); // only the mouse
     this.term.attachCustomWheelEventHandler(() => this.pointer() || !this.isPointerTaken());
     this.term.open(place);
   }
@@ -72,10 +73,11 @@ export class Screen {
     this.term.dispose();
   }
 
-  // -- what is shown ------------------------------------------------------------------------------------------------
+  // -- what is shown ----------------------------------------------------------------------------------
 
-  // The state of a job's terminal. What waits to be drawn is dropped: the state has it. It begins anew because the size
-  // has changed, then nothing is missing in what has scrolled out; or because too much was printed to be drawn.
+  // The state of a job's terminal. What waits to be drawn is dropped: the state has it. It begins anew
+  // because the size has changed, then nothing is missing in what has scrolled out; or because too much was
+  // printed.
   begin(rows, cols, data) {
     this.queue = [];
     this.waiting = 0;
@@ -116,7 +118,7 @@ export class Screen {
     }
   }
 
-  // -- what is typed ------------------------------------------------------------------------------------------------
+  // -- what is typed ----------------------------------------------------------------------------------
 
   // Text goes as keys do, between marks if the job has asked for marks (bracketed paste).
   paste(text) {
@@ -146,18 +148,23 @@ export class Screen {
     return this.term.modes.mouseTrackingMode !== "none" || this.term.buffer.active.type === "alternate";
   }
 
-  // -- its size -----------------------------------------------------------------------------------------------------
+  // -- its size ---------------------------------------------------------------------------------------
 
-  // The rows and columns that fit into so many pixels; null: the page does not show it now.
+  // The rows and columns that fit into so many pixels; null: the page does not show it now. A cell is
+  // measured as xterm.js does it; what it has drawn does not tell, for the width of a screen is rounded.
   fitting(width, height) {
-    const drawn = this.term.element.querySelector(".xterm-screen").getBoundingClientRect();
-    const cell = { width: drawn.width / this.term.cols, height: drawn.height / this.term.rows };
-    if (!cell.width || !cell.height || !width || !height) return null;
-    const rows = Math.floor(height / cell.height), cols = Math.floor((width - SCROLLBAR) / cell.width);
-    return { rows: within(rows, 1, MOST_ROWS), cols: within(cols, 2, MOST_COLS) };
+    if (width <= SCROLLBAR || height <= 0) return null;
+    const { fontSize, fontFamily } = this.term.options;
+    pen.font = `${fontSize}px ${fontFamily}`;
+    const { width: cell, fontBoundingBoxAscent: above, fontBoundingBoxDescent: below } = pen.measureText("W");
+    const line = Math.ceil((above + below) * devicePixelRatio) / devicePixelRatio;
+    return {
+      rows: within(Math.floor(height / line), 1, MOST_ROWS),
+      cols: within(Math.floor((width - SCROLLBAR) / cell), 2, MOST_COLS),
+    };
   }
 
-  // -- addresses ----------------------------------------------------------------------------------------------------
+  // -- addresses --------------------------------------------------------------------------------------
 
   // Those in the text of a row, and of the rows that it goes on in.
   linksIn(row) {
@@ -187,5 +194,9 @@ export class Screen {
     return { text, cells };
   }
 }
+
+const bytesOf = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+
+const pen = document.createElement("canvas").getContext("2d");
 
 const within = (number, least, most) => Math.max(least, Math.min(most, number));
