@@ -1,8 +1,8 @@
 // A column of any number of items, of which only those in sight are nodes.
 //
-// An item has a key and a height. One whose text wraps is `measured`: its height is an estimate until it was drawn.
-// Nodes stay while their item is in sight: what has the focus or a half typed text keeps it. They lie in the page in
-// the order of the items, for the tab key and for screen readers.
+// An item has a key and a height. One whose text wraps is `measured`: its height is an estimate until it was
+// drawn. Nodes stay while their item is in sight: what has the focus or a half typed text keeps it. They lie
+// in the page in the order of the items, for the tab key and for screen readers.
 
 import { element, framed } from "./element.js";
 
