@@ -1,4 +1,4 @@
-"""What the tests of the page without a browser share: one server for a file of them, a login for each test."""
+"""What the tests of the page without a browser share: a server for each file, a login for each test."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -641,6 +641,15 @@ class TestProxy:
             assert answer.status == status
             assert ("; Secure" in lowered(answer.headers).get("set-cookie", "")) == is_secure
 
+    def test_the_page_is_served_on_a_unix_socket_too(self, tmp_path: Path) -> None:
+        home, path = tmp_path / "home", tmp_path / "socket"
+        with HttpServer(home, "--unix", str(path), "--allow-host", self.NAME) as server:
+            address = server.command("page", "--print", "--address", f"https://{self.NAME}").stdout
+            headers: list[Header] = [("Host", self.NAME), ("Origin", f"https://{self.NAME}"), POSTED, JSON]
+            body = json.dumps({"key": key_in(address)}).encode()
+            assert server.request("POST", "/api/login", headers, body).status == 200
+            assert server.request("GET", "/", [("Host", self.NAME)]).status == 200
+
     def test_the_same_for_mcp(self, tmp_path: Path) -> None:
         message, named = stateless("tools/list")
         with HttpServer(tmp_path / "home", "--allow-host", self.NAME) as server:

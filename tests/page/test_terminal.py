@@ -67,6 +67,17 @@ def test_a_job_that_ended_before_stays_readable(terminal: XTerm, site: Site) -> 
     expect(terminal.page.locator(".tty .about")).to_contain_text("its title")
 
 
+def test_a_queued_job_begins_when_it_is_started(terminal: XTerm, site: Site) -> None:
+    first = site.server.execute("cat")
+    job_id = site.server.execute("cat", pty=True, after=[first])
+    terminal.page.goto(f"{site.origin}/?job={job_id}&view=terminal")
+    terminal.wait_for_who("This job is queued")
+    site.server.call("interact_with_job", job_id=first, close_stdin=True)
+    terminal.wait_for_state("looks")
+    terminal.type("typed\n")
+    terminal.wait_for("typed\ntyped\n")
+
+
 def test_a_thousand_keys_at_once_arrive_in_order(terminal: XTerm, site: Site, tmp_path: Path) -> None:
     typed = "".join(f"{number:04d}" for number in range(250))
     terminal.open(site.origin, site.server.execute(f"head -n 1 > {tmp_path}/line; echo sa''ved", pty=True))
@@ -119,7 +130,7 @@ def test_the_job_has_the_size_that_the_page_has_room_for(terminal: XTerm, site: 
     terminal.press("Enter")
     terminal.wait_for("{} {}\n".format(*terminal.size))
     terminal.wait_for("{} {}\n".format(*first))  # what was printed before is still there
-    terminal.button("Larger text").click()
+    terminal.button("A+ larger text").click()
     smaller = terminal.size
     wait_until(lambda: terminal.size < smaller, "fewer cells for larger text")
     wait_until_it_fits(terminal)
@@ -357,7 +368,7 @@ def test_text_size_and_screen_reader_are_remembered(terminal: XTerm, site: Site)
     terminal.open(site.origin, job_id)
     terminal.wait_for("something to read")
     size = terminal.page.evaluate("() => window.term.options.fontSize")
-    terminal.button("Larger text").click()
+    terminal.button("A+ larger text").click()
     terminal.page.get_by_label("Screen reader").check()
     terminal.open(site.origin, job_id)
     assert terminal.page.evaluate("() => window.term.options.fontSize") == size + 1

@@ -376,3 +376,34 @@ def test_an_address_opens_the_same_span_again(night: Night, page: Page, look: Ca
     wait_for_timeline(page)
     expect(page.locator(COUNTS)).to_have_text(re.compile("^21 jobs: "))
     assert next(iter(jobs_in_sight(page))) == night.ids[120]
+
+
+def test_fingers_pinch_and_show_a_job_before_they_open_it(
+    night: Night, page: Page, look: Callable[[str], None]
+) -> None:
+    look(night.address(0, 30))
+    fingers = page.context.new_cdp_session(page)
+    fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+
+    def touch(kind: str, *places: tuple[float, float]) -> None:
+        points = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(places)]
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    before, job = span(page), jobs_in_sight(page)[night.ids[15]]
+    x, y = (job["from"] + job["to"]) / 2, job["y"]
+    touch("touchStart", (x - 60, y), (x + 60, y))
+    for more in (20, 40, 60, 80):
+        touch("touchMove", (x - 60 - more, y), (x + 60 + more, y))
+    touch("touchEnd")
+    after = wait_for_span(page, before)
+    assert before[0] < after[0] < after[1] < before[1]
+    job = jobs_in_sight(page)[night.ids[15]]
+    assert abs((job["from"] + job["to"]) / 2 - x) < 20, "what is between the fingers stays there"
+    card = page.locator(".timeline .chart-card")
+    touch("touchStart", (job["from"] + 2, job["y"]))
+    touch("touchEnd")
+    expect(card).to_contain_text("job15")
+    expect(card).to_be_visible()
+    touch("touchStart", (job["from"] + 2, job["y"]))
+    touch("touchEnd")
+    page.wait_for_url(f"**/?job={night.ids[15]}*")

@@ -104,6 +104,17 @@ class XTerm:
     def text(self) -> str:
         return str(self.page.evaluate(f"() => {{ {TEXT} return textOf(window.term); }}"))
 
+    def row_of(self, beginning: str) -> int:
+        """The row of the screen that begins so."""
+        return int(
+            self.page.evaluate(
+                """(beginning) => { const { active } = window.term.buffer;
+                const rows = Array.from({ length: window.term.rows }, (_, y) => active.getLine(active.baseY + y));
+                return rows.findIndex((row) => row.translateToString().startsWith(beginning)); }""",
+                beginning,
+            )
+        )
+
     @property
     def size(self) -> tuple[int, int]:
         rows, cols = self.page.evaluate("() => [window.term.rows, window.term.cols]")

@@ -77,9 +77,12 @@ class PageStream(contextlib.AbstractContextManager["PageStream"]):
     def wait_for_output(self, text: bytes) -> None:
         self.wait_until(lambda: text in self.output)
 
+    def of_job(self) -> list[Event]:
+        """What was told of the job that the page looks at."""
+        return [event for event in self.seen if event[0] not in ("list", "samples", "history")]
+
     def kinds(self) -> list[str]:
-        """Of what was told of the job, in its order."""
-        return [kind for kind, _ in self.seen if kind not in ("list", "samples", "history")]
+        return [kind for kind, _ in self.of_job()]
 
     def _take(self, kind: str, data: Data) -> None:
         match kind:

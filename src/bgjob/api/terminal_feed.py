@@ -1,4 +1,4 @@
-"""What the terminal of an attached person is fed with: first what the job's terminal shows now, then what it prints.
+"""What the terminal of an attached person is fed with: what the job's terminal shows now, then what it prints.
 
 A person who is too far behind begins anew, and so do all when the job's terminal gets another size: what was
 printed meanwhile is not replayed.
@@ -32,7 +32,7 @@ class TerminalFeed:
         self._is_begun = False
 
     def go_on_from(self, at: int) -> bool:
-        """The person's terminal is as the job's was there. False: the size has changed since, it begins anew."""
+        """The person's terminal is as the job's was there. False: of another size, so it begins anew."""
         sizes = self._context.store.terminal_sizes(self._context.store.load(self._attachment.job_id))
         # one that was set just there may have been before or after it
         before = [size for offset, *size in sizes if offset < at][-1:]

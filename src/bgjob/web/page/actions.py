@@ -1,7 +1,7 @@
 """What a page does to jobs, by the verbs of the api that the command line uses.
 
 POST /api/start     {arguments of the tool execute_command}     run    it does not wait for the job
-POST /api/answer    {job, text, keys, enter, eof}               run    typed into the job, by a page that is not in it
+POST /api/answer    {job, text, keys, enter, eof}               run    typed into the job
 POST /api/rerun     {job}                                       run
 POST /api/priority  {job, priority}                             run    of a job in the queue
 POST /api/kill      {jobs, grace_s}                             kill   {"jobs": {id: a word, or why not}}

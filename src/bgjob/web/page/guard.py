@@ -120,7 +120,7 @@ def refusal(problem: HTTPException, scope: Scope) -> Response:
     """A body that may not have been read ends the connection. Else the browser may go on with it."""
     closing = {"Connection": "close"} if has_body(scope) else {}
     headers = {"Cache-Control": "no-store", **closing, **(problem.headers or {})}
-    said = problem.detail if isinstance(problem, Refused) else SAID[problem.status_code]
+    said = problem.detail if isinstance(problem, Refused) else SAID.get(problem.status_code, problem.detail)
     return Response(encoded({"error": said}), problem.status_code, headers, media_type="application/json")
 
 

@@ -1,6 +1,6 @@
 """All jobs as rows of the page, each with the version of the list in which it changed last.
 
-A page says which version it knows, and is sent the rows that have changed since. The versions are those of one
+A page says which version it knows, and is sent the rows that have changed since. Versions are those of one
 list: a position of another one, such as that of another server, is unknown here, and its page is sent all.
 """
 

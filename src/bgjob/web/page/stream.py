@@ -40,7 +40,10 @@ class Stream:
         self._news.set()
 
     async def run(self, receive: Receive, news: Callable[[], bytes]) -> None:
-        """Until the client is gone, its login is removed, or the server stops. `news`: a part of what is new."""
+        """Until the client is gone, its login is removed, or the server stops.
+
+        `news`: a part of what is new; b"": that was all.
+        """
         async with self._noticing_its_end(receive):
             await self._deliver(news)
 

@@ -1,7 +1,7 @@
 """The streams of all open pages, and what a page does in the job that its stream shows.
 
 GET  /api/stream    list=POSITION, sampled=AT: up to where it knows all jobs;
-                    job=ID, view=log|terminal, at=OFFSET, size=ROWSxCOLS, viewer=NAME: the job that it looks at
+                    job=ID, view=log|terminal, at=OFFSET, size=ROWSxCOLS, viewer=NAME: the job it looks at
 POST /api/type      {viewer, data}: bytes, as base64
 POST /api/resize    {viewer, rows, cols}
 POST /api/hold      {viewer, hold}: take the job over, or give it back

@@ -77,7 +77,7 @@ class Viewer:
     def __init__(
         self, context: Context, wanted: Wanted, tell: Callable[[], None], on_hold: Callable[[], None]
     ) -> None:
-        """`tell`: there is something to take. `on_hold`: the page has taken the job over, or given it back."""
+        """`tell`: there is something to take. `on_hold`: the page takes the job over, or gives it back."""
         self._context, self._wanted, self._on_hold = context, wanted, on_hold
         self._waker, self._mutex = Waker(), threading.Lock()
         self._events = EventQueue(tell, self._wake)
@@ -126,7 +126,7 @@ class Viewer:
 
     def _do(self, act: Act, size_bytes: int = 0) -> None:
         if self._refusal:
-            raise self._refusal
+            raise self._refusal.with_traceback(None)
         with self._mutex:
             self._acts.append((act, size_bytes))
             self._untyped_bytes += size_bytes
@@ -161,7 +161,7 @@ class Viewer:
             except NotRunning:  # it has ended meanwhile
                 pass
         if not self._is_closed:
-            self._show_ended(settled(self._context, job.id), was_attached=was_attached)
+            self._show_ended(self._ended(job.id), was_attached=was_attached)
             self._events.put("over", {})
 
     def _started(self) -> Job:
@@ -250,6 +250,11 @@ class Viewer:
             act(attachment)
             with self._mutex:
                 self._untyped_bytes -= size_bytes
+
+    def _ended(self, job_id: str) -> Job:
+        """A shim that was killed closes its socket before its guard has written the end."""
+        job = Snapshot(self._context, job_id).job
+        return settled(self._context, job_id) if isinstance(job.state, Running) else job
 
     def _show_ended(self, job: Job, *, was_attached: bool) -> None:
         self._refusal = not_running(self._context, job)

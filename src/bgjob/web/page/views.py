@@ -1,6 +1,7 @@
 """What a page is shown of a job: its terminal, or that its log has grown.
 
-A view shows a part of what is new, and says in how many seconds there may be more; None: when the job prints more.
+A view shows a part of what is new, and says in how many seconds there may be more; None: when the job prints
+more.
 """
 
 import math

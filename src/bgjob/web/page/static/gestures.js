@@ -19,7 +19,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     const box = node.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-
   const down = (event) => {
     const at = place(event);
     if (event.button || at.x > node.clientWidth) return; // its scrollbar
@@ -32,7 +31,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     }
     drag = { ...at, kind: event.shiftKey || selects(at.y) ? "span" : "press" };
   };
-
   const move = (event) => {
     const at = place(event);
     const before = pointers.get(event.pointerId);
@@ -74,11 +72,14 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
     if (kind === "select") select(begun.x, at.x, true);
     else if (kind === "press" || kind === "span") click(at.x, at.y, event.pointerType === "touch");
   };
-
   const cancelled = (event) => {
     pointers.delete(event.pointerId);
     if (drag?.kind === "select") cancel();
     drag = null;
+  };
+  // A finger that is lifted leaves, too: what it has shown stays.
+  const leaving = (event) => {
+    if (event.pointerType !== "touch" && !pointers.has(event.pointerId)) leave();
   };
 
   const wheel = (event) => {
@@ -99,6 +100,6 @@ export function gestures(node, { hover, leave, click, pan, select, zoom, cancel,
   node.addEventListener("pointermove", move);
   node.addEventListener("pointerup", up);
   node.addEventListener("pointercancel", cancelled);
-  node.addEventListener("pointerleave", (event) => !pointers.has(event.pointerId) && leave());
+  node.addEventListener("pointerleave", leaving);
   node.addEventListener("wheel", wheel, { passive: false });
 }

@@ -311,7 +311,7 @@ class JobView {
     const { view } = this.query,
       isTerminal = this.row.pty && isAlive(this.row);
     if (view === "terminal" && !this.row.pty) return "log";
-    return PARTS[view] ? view : isTerminal && this.row.group !== "queued" ? "terminal" : "log";
+    return Object.hasOwn(PARTS, view) ? view : isTerminal && this.row.group !== "queued" ? "terminal" : "log";
   }
 
   showParts(row) {

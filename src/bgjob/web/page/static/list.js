@@ -33,7 +33,7 @@ class List {
     this.app = app;
     this.place = place;
     this.filter = query.filter ?? "";
-    this.by = WAYS[query.by] ? query.by : kept("list by", "state");
+    this.by = Object.hasOwn(WAYS, query.by) ? query.by : kept("list by", "state");
     this.folded = new Set(kept("list folded", []));
     this.selected = left.selected;
     this.isChosen = left.selected !== null; // else the job on top is selected

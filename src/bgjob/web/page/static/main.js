@@ -148,7 +148,7 @@ app.jobs.onchange((_, what) => what === "rows" && entitle());
 async function show() {
   const mine = ++turn;
   const query = Object.fromEntries(new URLSearchParams(location.search));
-  const name = query.job ? "job" : VIEWS[query.view] && query.view !== "job" ? query.view : "list";
+  const name = query.job ? "job" : Object.hasOwn(VIEWS, query.view) && query.view !== "job" ? query.view : "list";
   app.query = query;
   navigation(name);
   entitle();

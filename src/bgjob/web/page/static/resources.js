@@ -3,11 +3,10 @@
 import { Card, onScheme } from "./chart.js";
 import { element, framed, write } from "./element.js";
 import { LineChart } from "./line_chart.js";
+import { percent, UseTable } from "./resources_table.js";
 import { counted, lines, now, peak, Slots, sum, used } from "./series.js";
 import { bytes, clock, count, title } from "./words.js";
 
-const percent = (value) =>
-  `${value < 9.95 && value > 0 && value % 1 ? value.toFixed(1) : Math.round(value)}%`;
 const number = (value) => String(Math.round(value));
 const KEYS = "Left and right: the values at a moment. Escape: none.";
 
@@ -19,7 +18,6 @@ class Resources {
     this.slots = new Slots();
     this.hidden = new Set(); // ids of lines that are switched off
     this.cursor = null; // a time
-    this.rows = new Map(); // of the table, by id
     this.build();
     this.redraw = framed(() => this.draw());
     const seen = () => this.redraw();
@@ -67,27 +65,11 @@ class Resources {
       { class: "note", hidden: true },
       "No job runs. What jobs use is shown while they run, and for ten minutes after.",
     );
-    this.body = element("tbody");
-    const heads = ["Job", "CPU now", "CPU peak", "Memory now", "Memory peak", "Memory limit"];
-    this.table = element(
-      "table",
-      {},
-      element("caption", { class: "unseen" }, "What each job uses"),
-      element(
-        "thead",
-        {},
-        element(
-          "tr",
-          {},
-          heads.map((text) => element("th", { scope: "col" }, text)),
-        ),
-      ),
-      this.body,
-    );
+    this.table = new UseTable();
     this.said = element("p", { class: "unseen", "aria-live": "polite" });
     this.place.append(
       element("h2", { class: "unseen" }, "Resources"),
-      element("div", { class: "resources-scroll" }, this.legend, this.charts, this.empty, this.table),
+      element("div", { class: "resources-scroll" }, this.legend, this.charts, this.empty, this.table.node),
       this.said,
     );
     this.card = new Card(this.charts);
@@ -101,6 +83,7 @@ class Resources {
     canvas.addEventListener("pointerdown", (event) => this.hover(chart, place(event)));
     canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("click", (event) => {
+      if (event.pointerType === "touch") return; // a finger has shown the values
       const line = chart.lineAt(event.offsetX, event.offsetY);
       if (this.app.jobs.rows.has(line?.id)) this.app.go({ job: line.id });
     });
@@ -124,9 +107,9 @@ class Resources {
     this.drawMemory(found, { ...span, times: found.times, lines: linesOf("memory") });
     this.drawDisk(store, span);
     this.drawJobs(counted(rows.values(), found.from, found.to), span);
-    this.showTable(found.jobs);
+    this.table.show(found.jobs, rows, this.nameOf);
     this.empty.hidden = found.jobs.length > 0;
-    this.table.hidden = this.legend.hidden = !found.jobs.length;
+    this.table.node.hidden = this.legend.hidden = !found.jobs.length;
   }
 
   nameOf = (id) => {
@@ -134,27 +117,29 @@ class Resources {
     return row ? title(row) : id.slice(0, 8);
   };
 
+  // What all jobs that run use together.
+  current({ jobs }, what) {
+    const isOver = ({ id }) => this.app.jobs.rows.get(id)?.group === "ended";
+    return jobs.reduce((total, job) => total + (isOver(job) ? 0 : (now(job[what]) ?? 0)), 0);
+  }
+
   drawCpu(found, scene) {
     const total = sum(
       found.jobs.map((job) => job.cpu),
       found.times.length,
     );
-
     const cpus = this.app.store?.cpus;
-    this.cpu.draw({
-      ...scene,
-      limits: cpus
-        ? [
-            {
-              value: 100 * cpus,
-              text: `${count(cpus, "processor")} of this machine`,
-              colour: "--quiet",
-              isLoose: true,
-            },
-          ]
-        : [],
-    });
-    tell(this.cpu, percent(now(total) ?? 0), `peak ${percent(peak(total))}; 100% is one processor`);
+    const all = {
+      value: 100 * cpus,
+      text: `${count(cpus ?? 0, "processor")} of this machine`,
+      colour: "--quiet",
+    };
+    this.cpu.draw({ ...scene, limits: cpus ? [{ ...all, isLoose: true }] : [] });
+    tell(
+      this.cpu,
+      percent(this.current(found, "cpu")),
+      `peak ${percent(peak(total))}; 100% is one processor`,
+    );
   }
 
   drawMemory(found, scene) {
@@ -162,7 +147,6 @@ class Resources {
       found.jobs.map((job) => job.memory),
       found.times.length,
     );
-
     const machine = this.app.store?.memory_bytes;
     const limits = scene.lines.flatMap(({ id, name, colour }) => {
       const limit = this.app.jobs.rows.get(id)?.limits?.memory_bytes;
@@ -176,7 +160,7 @@ class Resources {
         isLoose: true,
       });
     this.memory.draw({ ...scene, limits });
-    tell(this.memory, bytes(now(total) ?? 0), `peak ${bytes(peak(total))}`);
+    tell(this.memory, bytes(this.current(found, "memory")), `peak ${bytes(peak(total))}`);
   }
 
   drawDisk(store, span) {
@@ -195,7 +179,6 @@ class Resources {
       limits,
     });
     const free = store.free.at(-1);
-
     const note = [
       limit ? `of at most ${bytes(limit)}` : "no limit is set",
       free && `${bytes(free)} free on its disk`,
@@ -259,42 +242,6 @@ class Resources {
       element("span", { class: "who" }, name),
     );
     return button;
-  }
-
-  showTable(jobs) {
-    const before = this.rows;
-
-    const sorted = [...jobs].sort(
-      (a, b) => peak(b.cpu) - peak(a.cpu) || peak(b.memory) - peak(a.memory) || (a.id < b.id ? -1 : 1),
-    );
-
-    this.rows = new Map(sorted.map((job) => [job.id, before.get(job.id) ?? this.row(job.id)]));
-    for (const [id, node] of before) if (!this.rows.has(id)) node.remove();
-    sorted.forEach((job, at) => {
-      const node = this.rows.get(job.id);
-      const limit = this.app.jobs.rows.get(job.id)?.limits?.memory_bytes;
-      const isOver = this.app.jobs.rows.get(job.id)?.group === "ended";
-      const texts = [
-        isOver ? "ended" : shown(now(job.cpu), percent),
-        percent(peak(job.cpu)),
-        isOver ? "ended" : shown(now(job.memory), bytes),
-        bytes(peak(job.memory)),
-        limit ? bytes(limit) : "none",
-      ];
-      texts.forEach((text, cell) => write(node.cells[cell + 1], text));
-      write(node.querySelector("a"), this.nameOf(job.id));
-      if (this.body.children[at] !== node) this.body.insertBefore(node, this.body.children[at] ?? null);
-    });
-  }
-
-  row(id) {
-    const link = element("a", { href: `/?job=${id}` });
-    return element(
-      "tr",
-      { "data-job": id },
-      element("th", { scope: "row" }, link),
-      Array.from({ length: 5 }, () => element("td")),
-    );
   }
 
   // -- the values at a moment ------------------------------------------------------------------------
@@ -375,8 +322,6 @@ function momentCard(time, values, chart) {
       ),
   ].filter(Boolean);
 }
-
-const shown = (value, words) => (value === null ? "not known" : words(value));
 
 function tell(chart, value, note) {
   write(chart.value, value);

@@ -11,7 +11,7 @@ const QUEUED_S = 1;
 export function used(samples, store) {
   const last = (times) => times.at(-1) ?? 0;
   const all = [store.at, ...[...samples.values()].map((series) => series.at)].filter((times) => times.length);
-  const to = Math.max(0, ...all.map(last));
+  const to = Math.max(...all.map(last), all.length ? 0 : Date.now() / 1000);
   const first = Math.min(to, ...all.map((times) => times[0]));
   const from = to - (WINDOWS_S.find((window) => window >= to - first) ?? WINDOWS_S.at(-1));
   const times = [...new Set([...samples.values()].flatMap((series) => series.at))]

@@ -23,8 +23,9 @@ const PADDING = { x: 4, y: 3 }; // pixels, of the box in terminal.css
 const MOST_TITLE = 200;
 // Of a paste: all but tab and line breaks. They would act as keys, or end the marks around it.
 const CONTROLS = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
-const HINT = "Keys go to the job, Tab too: Ctrl+Shift+Enter leaves the terminal. "
-  + "Ctrl+Shift+V pastes, Ctrl+Insert copies.";
+const CLIPBOARD = /Mac|iP/.test(navigator.platform)
+  ? "⌘V pastes, ⌘C copies." : "Ctrl+Shift+V pastes, Ctrl+Insert copies.";
+const HINT = `Keys go to the job, Tab too: Ctrl+Shift+Enter leaves the terminal. ${CLIPBOARD}`;
 const dark = matchMedia("(prefers-color-scheme: dark)"), narrow = matchMedia("(max-width: 40rem)");
 const utf8 = new TextEncoder();
 
@@ -61,7 +62,6 @@ class TerminalView {
   build(place) {
     const button = (name, act, label = null) =>
       element("button", { type: "button", onclick: act, "aria-label": label, title: label }, name);
-    const sign = (text) => element("span", { "aria-hidden": "true" }, text);
     this.who = element("p", { class: "who", id: "terminal-who", role: "status" });
     this.take = button("Take over", () => this.takeOver());
     this.give = button("Give back", () => this.hold(false));
@@ -82,8 +82,8 @@ class TerminalView {
     this.node = element("section", { class: "tty", "aria-label": "Terminal" },
       element("div", { class: "bar" }, this.who,
         element("div", { class: "tools" }, this.take, this.give,
-          button(sign("A−"), () => this.scale(-1), "A− smaller text"),
-          button(sign("A+"), () => this.scale(1), "A+ larger text"),
+          button("A−", () => this.scale(-1), "A− smaller text"),
+          button("A+", () => this.scale(1), "A+ larger text"),
           element("label", {}, this.whole, "Whole window"),
           element("label", {}, this.reader, "Screen reader"))),
       element("p", { class: "about" },
@@ -102,7 +102,8 @@ class TerminalView {
     this.observer.observe(this.box);
     this.recolour = () => (this.term.options.theme = theme());
     dark.addEventListener("change", this.recolour);
-    this.endRows = this.app.jobs.onchange((changed) => (!changed || changed.has(this.job)) && this.draw());
+    this.endRows = this.app.jobs.onchange((changed, what) =>
+      what === "rows" && (!changed || changed.has(this.job)) && this.draw());
     this.box.addEventListener("paste", (event) => {
       event.preventDefault();
       event.stopPropagation();

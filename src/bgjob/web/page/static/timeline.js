@@ -43,6 +43,7 @@ class Timeline {
       (problem) => app.fail(problem),
     );
     this.build();
+    this.find();
     this.redraw = framed(() => this.draw());
     this.ends = [app.jobs.onchange((_, what) => this.onRows(what)), onScheme(() => this.redraw())];
     const seen = () => this.redraw();
@@ -113,7 +114,7 @@ class Timeline {
     const common = {
       leave: () => this.hover(null),
       pan: (dx, dy) => this.pan(dx, dy),
-      zoom: (factor, x) => this.zoom(factor, this.drawing.at(x)),
+      zoom: (factor, x) => this.zoom(factor, this.timeAt(x)),
       select: (from, to, isOver) => this.select(from, to, isOver),
       cancel: () => this.select(0, 0, false),
     };
@@ -163,6 +164,7 @@ class Timeline {
     this.shared = null;
     this.oldest = this.matching.at(-1)?.created ?? Date.now() / 1000;
     if (!this.isChosen) this.span = fitting(this.matching);
+    this.shown = this.span.at(Date.now() / 1000, this.oldest); // [from, to]
   }
 
   draw() {
@@ -203,7 +205,7 @@ class Timeline {
     measure();
   }
 
-  // What costs more than a frame, or is for the eyes of people: at most every SETTLE_MS.
+  // The words, and what costs more than a frame has: at most every SETTLE_MS.
   settle() {
     this.settleTimer ||= setTimeout(() => {
       this.settleTimer = 0;
@@ -276,7 +278,15 @@ class Timeline {
     if (isRemembered && this.span) this.before.push(this.span);
     this.span = span;
     this.isChosen = true;
+    // at once: two fingers move more than once in a frame
+    this.shown = span.at(Date.now() / 1000, this.oldest);
     this.redraw();
+  }
+
+  timeAt(x) {
+    const [from, to] = this.shown;
+    const { left, right } = this.drawing;
+    return from + ((x - left) / (right - left)) * (to - from);
   }
 
   // Without a place, a live span stays live, and another one keeps its middle.
@@ -314,7 +324,7 @@ class Timeline {
   select(from, to, isOver) {
     this.selected = from === to ? null : [from, to];
     if (isOver && this.selected) {
-      const [first, last] = [this.drawing.at(Math.min(from, to)), this.drawing.at(Math.max(from, to))];
+      const [first, last] = [Math.min(from, to), Math.max(from, to)].map((x) => this.timeAt(x));
       this.selected = null;
       this.choose(between(first, last, Date.now() / 1000));
       this.say();

@@ -58,8 +58,6 @@ export class Drawing {
 
   x = (at) =>
     this.left + ((at - this.scene.from) / (this.scene.to - this.scene.from)) * (this.right - this.left);
-  at = (x) =>
-    this.scene.from + ((x - this.left) / (this.right - this.left)) * (this.scene.to - this.scene.from);
 
   draw(scene) {
     this.scene = scene;
@@ -263,7 +261,6 @@ export class Drawing {
 
     // its ends lie out of sight where it begins before the span, or goes on behind it
     const from = Math.max(x0, this.left - 20);
-
     const to = Math.min(end, this.right + 20);
     if (to > from) paintBar(context, way, from, middle - height / 2, to - from, height);
     if (row.left) this.drawLeft(context, x1, middle);
