@@ -1,5 +1,6 @@
 """What the page reads of jobs, of what happened and of the store: the same as tools and command line tell."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from bgjob import __version__
+from bgjob.home import event_log
+from bgjob.store.store import Store
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import HttpServer
 from tests.support.page_login import PageLogin
@@ -80,6 +83,17 @@ class TestWhatHappened:
         run(server, "true")
         assert read(client, "/api/events", **{"from": 1, "to": 2}) == {"events": [], "more": False}
 
+    def test_an_end_that_is_told_late_hides_no_other_event(
+        self, server: HttpServer, client: PageLogin
+    ) -> None:
+        before = time.time()
+        job_id = run(server, "true")
+        late = {"at": before - 3600, "kind": "ended", "job_id": A_JOB, "cause": "exited", "exit_code": 0}
+        event_log.append_line(Store(str(server.home)).events, json.dumps(late).encode())
+        found = read(client, "/api/events", **{"from": before, "to": time.time()})["events"]
+        assert [kind for _, kind, each, _ in found if each == job_id] == ["started", "ended"]
+        assert A_JOB not in [each for _, _, each, _ in found]
+
     def test_of_very_many_the_newest_are_told(self, tmp_path: Path) -> None:
         first = "from bgjob.web.page import reads; reads.MOST_EVENTS = 3"
         with HttpServer(tmp_path / "home", first=first) as server:
@@ -98,6 +112,8 @@ class TestTheStore:
         assert (store["version"], store["home"]) == (__version__, str(server.home))
         assert store["scopes"] == ["kill", "read", "run"]
         assert store["settings"]["max_jobs"] == 50
+        assert store["cpus"] >= 1
+        assert store["memory_bytes"] > 1 << 28
         assert store["bytes"] > 100_000
         assert store["free_bytes"] > 0
         assert store["start"]["required"] == ["command"]

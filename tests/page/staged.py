@@ -108,8 +108,8 @@ def past_jobs(store: Store, api: str, web: str) -> None:
         ("cargo build --release", 260_000, 311.0, {}, {"name": "release", "cwd": api, "by": CODEX}),
     ):
         past_job(store, command, ago, took, outcome, **more)
-    for command, ago, took, outcome, more in _rounds(api, web):
-        past_job(store, command, ago, took, outcome, **more)
+    for command, ended_ago_s, took_s, outcome, more in _rounds(api, web):
+        past_job(store, command, ended_ago_s, took_s, outcome, **more)
 
 
 def _rounds(api: str, web: str) -> Iterator[tuple[str, float, float, dict[str, Any], dict[str, Any]]]:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from bgjob.api import Jobs
 from bgjob.store.store import Store
@@ -79,7 +79,10 @@ def test_facts_stay_current(page: Page, site: Site, jobs: Jobs, gate: Gate) -> N
     options = {"memory": "64MB"}
     job = jobs.execute(f"{gate.pause}; exit 4", name="build", options=options, timeout_s=90)
     look_at(page, site, job.id, "facts")
-    fact = lambda name: page.locator(f"[data-name={name}] dd")  # noqa: E731
+
+    def fact(name: str) -> Locator:
+        return page.locator(f"[data-name={name}] dd")
+
     expect(fact("job_id")).to_have_text(job.id)
     expect(fact("status")).to_have_text("running")
     expect(fact("timeout_s")).to_have_text("1m30s")

@@ -351,6 +351,27 @@ def test_keys_move_and_open(page: Page, jobs: Jobs) -> None:
     expect_selected(page, "two")
 
 
+def test_enter_on_a_link_follows_that_link(page: Page, jobs: Jobs) -> None:
+    ended_job(Store(str(jobs.home)), name="past")
+    expect(row(page, "past")).to_be_visible()
+    page.get_by_role("link", name="Timeline").focus()
+    page.keyboard.press("Enter")
+    expect_view(page, "timeline")
+
+
+def test_the_tab_key_reaches_the_controls_of_the_selected_row_alone(page: Page, jobs: Jobs) -> None:
+    for name in ("two", "one"):
+        ended_job(Store(str(jobs.home)), name=name)
+        expect(row(page, name)).to_be_visible()
+    page.keyboard.press("j")
+    expect_selected(page, "two")
+    page.keyboard.press("Tab")
+    expect(row(page, "two").locator(".menu-button")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("button", name="Ended")).to_be_focused()
+
+
 def test_keys_show_help_other_views_and_the_form(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()

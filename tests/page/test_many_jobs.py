@@ -142,6 +142,21 @@ def test_groups_have_all_of_theirs(page: Page) -> None:
     assert page.evaluate(NODES) < MOST_NODES
 
 
+def test_what_is_read_stays_in_its_place_while_jobs_come_above_it(page: Page, jobs: Jobs) -> None:
+    page.locator(".scroll").evaluate("(node) => { node.scrollTop = 100_007; }")
+    expect_commands(page, 2941, 2950)
+    place = page.locator(".row", has_text="part2945").bounding_box()
+    job = jobs.execute("exec sleep 1000", name="above")
+    expect(page.locator(".counts")).to_have_text("1 running, 10,000 ended")
+    expect_commands(page, 2941, 2950)
+    assert page.locator(".row", has_text="part2945").bounding_box() == place
+    jobs.kill(job.id, grace_s=0)
+    expect(page.locator(".counts")).to_have_text("10,001 ended")
+    assert [removed for removed, _ in remove_jobs(jobs.context, [job.id])] == [job.id]
+    expect(page.locator(".counts")).to_have_text("10,000 ended")
+    assert page.locator(".row", has_text="part2945").bounding_box() == place
+
+
 def test_a_new_job_is_on_top_at_once(page: Page, jobs: Jobs) -> None:
     job = jobs.execute("exec sleep 1000", name="newest")
     expect(row(page, "newest")).to_be_visible()

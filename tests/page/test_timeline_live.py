@@ -57,3 +57,20 @@ def test_questions_matches_limits_restarts_and_typing_are_marked(
             return jobs.find((each) => each.row.id === given[0]).marks.some((each) => each.mark.kind === given[1])""",
             [job_id, kind],
         )
+
+
+def test_it_goes_on_after_the_server_was_killed(page: Page, site: Site) -> None:
+    """With the jobs that were started meanwhile, and with what happened to them."""
+    page.goto(f"{site.origin}/?view=timeline&last=600&lanes=each")
+    wait_for_timeline(page)
+    site.kill()
+    site.start_again()
+    job_id = site.server.command("run", "--pty", "--name", "later", "read -p 'Go on? ' x").stdout.strip()
+    assert job_id
+    wait_for(
+        page,
+        f"""const job = document.querySelector("{CANVAS}").drawn.find((each) => each.row.id === given);
+        return job?.marks.some((each) => each.mark.kind === "input")""",
+        job_id,
+    )
+    expect(page.locator(COUNTS)).to_contain_text("1 job: 1 waiting for you; 1 question;")

@@ -13,8 +13,8 @@ const RANGE = /[[(]\s*(\d)\s*(?:-|–|\.\.|to)\s*(\d)\s*[\])]/;
 const ONE = /[[(]\s*([yYnN])\s*[\])]\s*[:?]?\s*$/;
 const ENTER = /\b(?:press|hit|push)\b.{0,12}\b(?:enter|return|any key|a key)\b|\bcontinue\b\s*[.…]*\s*$/i;
 const DEFAULT = /[[(]([^[\]()]{1,40})[\])]\s*[:?>]?\s*$/;
-const SECRET =
-  /pass\s?(?:word|phrase|code)|\bPIN\b|\bsecret\b|\bOTP\b|verification code|(?:api|access|auth\w*)[ _-]?(?:key|token)/i;
+const SECRETS = ["pass\\s?(?:word|phrase|code)", "\\b(?:PIN|OTP|secret)\\b", "verification code"];
+const SECRET = new RegExp([...SECRETS, "(?:api|access|auth\\w*)[ _-]?(?:key|token)"].join("|"), "i");
 
 export const isSecret = (prompt) => SECRET.test(lastLine(prompt));
 
@@ -53,7 +53,8 @@ function written(choice, _, all) {
   return areCapitals || !/^(.|yes|no)$/i.test(choice) ? choice : choice.toLowerCase();
 }
 
-// What a row asks, if it does, with a line to type. `update(row)` when the row has changed: what is typed stays.
+// What a row asks, if it does, with a line to type. `update(row)` when the row has changed: what is typed
+// stays.
 export class Answer {
   constructor(app, row, more = []) {
     this.app = app;

@@ -118,11 +118,14 @@ export function valueTicks(most, count, base = 1000, isWhole = false) {
   return ticks;
 }
 
+// 1, 2 or 5 of a unit, ten or a hundred of it; the units are powers of the base.
 function roundUp(value, base, isWhole) {
-  const unit = isWhole ? 1 : base ** Math.floor(Math.log(value) / Math.log(base));
-  let power = unit;
-  while (power * 10 < value) power *= 10;
-  return [1, 2, 5, 10].find((each) => each * power >= value * (1 - 1e-9)) * power;
+  const unit = isWhole ? 1 : base ** Math.floor(Math.log(value) / Math.log(base) + 1e-9);
+  for (let power = unit; ; power *= 10) {
+    if (!isWhole && power >= 1000 * unit) return base * unit;
+    const found = [1, 2, 5].find((each) => each * power >= value * (1 - 1e-9));
+    if (found) return found * power;
+  }
 }
 
 // -- the card --------------------------------------------------------------------------------------

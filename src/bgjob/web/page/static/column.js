@@ -1,8 +1,8 @@
 // A column of any number of items, of which only those in sight are nodes.
 //
-// An item has a key and a height. One whose text wraps is `measured`: its height is an estimate until it was drawn.
-// Nodes stay while their item is in sight: what has the focus or a half typed text keeps it. They lie in the page in
-// the order of the items, for the tab key and for screen readers.
+// An item has a key and a height. One whose text wraps is `measured`: its height is an estimate until it was
+// drawn. Nodes stay while their item is in sight: what has the focus or a half typed text keeps it. They lie
+// in the page in the order of the items, for the tab key and for screen readers.
 
 import { element, framed } from "./element.js";
 
@@ -37,10 +37,25 @@ export class Column {
   }
 
   set(items) {
+    const stays = this.anchor();
     this.items = items;
     this.at = new Map(items.map((item, index) => [item.key, index]));
     this.layOut();
+    stays();
     this.draw();
+  }
+
+  // What is on top of the box stays there while items come and go above it. A list that is not scrolled shows
+  // its beginning.
+  anchor() {
+    const { scrollTop } = this.box,
+      index = this.indexAt(scrollTop),
+      { key } = this.items[index] ?? {},
+      top = this.tops[index];
+    return () => {
+      const now = this.at.get(key);
+      if (scrollTop > 0 && now !== undefined) this.box.scrollTop = scrollTop + this.tops[now] - top;
+    };
   }
 
   layOut() {
@@ -123,8 +138,11 @@ export class Column {
       this.heights.set(key, node.offsetHeight);
       hasChanged = true;
     }
-    if (hasChanged) this.layOut();
-    return hasChanged;
+    if (!hasChanged) return false;
+    const stays = this.anchor();
+    this.layOut();
+    stays();
+    return true;
   }
 
   // Scrolls as little as is needed to have this item in sight, with what is `above` it.

@@ -165,9 +165,8 @@ function treeOf(tree) {
   const known = new Set(tree.map((process) => process.pid)),
     lines = [];
   const add = (process, depth) => {
-    lines.push(
-      `${String(process.pid).padStart(7)}  ${process.state.padEnd(9)}  ${"  ".repeat(depth)}${process.command}`,
-    );
+    const { pid, state, command } = process;
+    lines.push(`${String(pid).padStart(7)}  ${state.padEnd(9)}  ${"  ".repeat(depth)}${command}`);
     for (const child of tree) if (child.parent_pid === process.pid) add(child, depth + 1);
   };
   for (const process of tree) if (!known.has(process.parent_pid)) add(process, 0);

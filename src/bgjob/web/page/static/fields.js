@@ -1,5 +1,5 @@
-// The fields of a form that is made from a JSON schema. Each has {node, get(), set(value), mark(isWrong)}; get() is
-// undefined for a field that is left alone.
+// The fields of a form that is made from a JSON schema. Each has {node, get(), set(value), mark(isWrong)};
+// get() is undefined for a field that is left alone.
 
 import { element } from "./element.js";
 import { icon } from "./icons.js";

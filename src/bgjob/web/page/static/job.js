@@ -18,7 +18,7 @@ import { element, framed } from "./element.js";
 import { icon, iconOf } from "./icons.js";
 import { openMenu } from "./menu.js";
 import { howItEnded, portLink, withNames } from "./row.js";
-import { get } from "./wire.js";
+import { get, notThere } from "./wire.js";
 import { duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
 const PARTS = {
@@ -39,6 +39,8 @@ class JobView {
     this.query = query;
     this.id = query.job;
     this.turn = 0;
+    this.partShown = null; // its name
+    this.shown = new Map(); // by part of the head: what it was made from
     this.draw = framed(() => this.drawNow());
     this.ends = [app.jobs.onchange((changed) => (changed === null || changed.has(this.id)) && this.draw())];
     this.ticking = setInterval(() => this.tick(), 1000);
@@ -141,6 +143,7 @@ class JobView {
     this.part?.update?.();
   }
 
+  // A row changes as often as its job prints. What can be clicked is made anew only if it looks otherwise.
   show(row) {
     this.state.className = `state ${iconOf(row)}`;
     this.state.replaceChildren(
@@ -151,7 +154,7 @@ class JobView {
     this.name.classList.toggle("nameless", !row.name);
     this.number.textContent = short(row.id);
     this.showActions(row);
-    this.showFacts(row);
+    this.showBrief(row);
     this.showParts(row);
     this.showLine();
   }
@@ -160,9 +163,7 @@ class JobView {
     const { app } = this,
       mayKill = app.may("kill"),
       isRunning = isAlive(row) && row.group !== "queued" && !row.left;
-    const key = JSON.stringify([row.group, row.phase, row.status, row.left]);
-    if (this.acted === key) return;
-    this.acted = key;
+    if (!this.isNew("actions", [row.group, row.phase, row.status, row.left])) return;
     const button = (name, act, className = "") =>
       element("button", { type: "button", class: className, onclick: () => act(app, this.row) }, name);
     const menuButton = (name, act) =>
@@ -181,7 +182,9 @@ class JobView {
       ...[
         mayKill &&
           isRunning &&
-          (row.phase === "paused" ? button("Resume", resumeJob) : button("Pause", pauseJob)),
+          (row.phase === "paused"
+            ? button("Resume", resumeJob, "in-menu")
+            : button("Pause", pauseJob, "in-menu")),
         mayKill &&
           isRunning &&
           menuButton("Signal", (at) =>
@@ -197,7 +200,7 @@ class JobView {
         mayKill && isAlive(row) && button("Kill", killJob, "danger"),
         !isAlive(row) && app.may("run") && button("Run again", rerunJob),
         row.group !== "queued" &&
-          element("a", { class: "button", href: downloadOf(row), download: true }, "Download"),
+          element("a", { class: "button in-menu", href: downloadOf(row), download: true }, "Download"),
         (this.more = menuButton("More", () => this.menu())),
       ].filter(Boolean),
     );
@@ -207,7 +210,16 @@ class JobView {
     openMenu(this.more, actionsOf(this.app, this.row), `Actions of ${title(this.row)}`);
   }
 
-  showFacts(row) {
+  isNew(part, ...shown) {
+    const key = JSON.stringify(shown);
+    if (this.shown.get(part) === key) return false;
+    this.shown.set(part, key);
+    return true;
+  }
+
+  showBrief(row) {
+    const { output_bytes: _, ...told } = row;
+    if (!this.isNew("brief", told)) return;
     const fact = (words, title = null) => element("span", { title }, words);
     const began = row.started ?? row.created;
     this.brief.replaceChildren(
@@ -237,8 +249,7 @@ class JobView {
   }
 
   showCommand(command) {
-    if (this.shownCommand === command) return;
-    this.shownCommand = command;
+    if (!this.isNew("command", command)) return;
     const isLong = command.length > LONG_COMMAND || command.includes("\n");
     const block = element(
       "pre",
@@ -262,11 +273,11 @@ class JobView {
     );
   }
 
-  // A question stands below the log, with what is needed to answer it, and so does a line to type into a job without
-  // a terminal. In the terminal both are on the screen.
+  // A question stands below the log, with what is needed to answer it, and so does a line to type into a job
+  // without a terminal. In the terminal both are on the screen.
   showLine() {
     const { row, app } = this;
-    const isShown = this.partName() !== "terminal" && (row.group === "asking" || (!row.pty && canType(row)));
+    const isShown = this.partShown !== "terminal" && (row.group === "asking" || (!row.pty && canType(row)));
     if (!isShown || (row.group !== "asking" && !app.may("run"))) {
       this.typing.replaceChildren();
       this.answer = null;
@@ -304,13 +315,13 @@ class JobView {
   }
 
   showParts(row) {
-    const now = this.partName();
+    if (!this.isNew("parts", row.pty, this.partShown)) return;
     const names = Object.keys(PARTS).filter((name) => name !== "terminal" || row.pty);
     this.parts.replaceChildren(
       ...names.map((name) =>
         element(
           "a",
-          { href: `/?job=${row.id}&view=${name}`, "aria-current": name === now ? "page" : null },
+          { href: `/?job=${row.id}&view=${name}`, "aria-current": name === this.partShown ? "page" : null },
           PARTS[name].name,
         ),
       ),
@@ -319,17 +330,17 @@ class JobView {
 
   async openPart() {
     const mine = ++this.turn,
-      name = this.partName();
+      name = (this.partShown = this.partName());
     this.showParts(this.row);
+    this.showLine();
     this.closePart();
     const place = element("div", { class: `view ${name}` });
     this.below.replaceChildren(place);
     delete this.place.dataset.part;
-    const module = await PARTS[name].open().catch(() => NOT_THERE);
+    const module = await PARTS[name].open().catch(notThere);
     if (mine !== this.turn || this.isClosed || this.isGone) return;
     this.part = module.open(place, this.app, { ...this.query, job: this.id });
     this.place.dataset.part = name;
-    this.showLine();
     if (this.query.type) this.answer?.focus();
   }
 
@@ -338,10 +349,3 @@ class JobView {
     this.part = null;
   }
 }
-
-const NOT_THERE = {
-  open: (place) => {
-    place.append(element("p", { class: "note" }, "This part of the page cannot be loaded."));
-    return { close() {} };
-  },
-};

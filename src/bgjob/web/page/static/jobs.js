@@ -22,8 +22,8 @@ export class Jobs {
     this.listeners = new Set();
   }
 
-  // `act` is called with the ids that have changed (null: all) and with what has: "rows" or "samples". Answers a
-  // function that ends it.
+  // `act` is called with the ids that have changed (null: all) and with what has: "rows" or "samples".
+  // Answers a function that ends it.
   onchange(act) {
     this.listeners.add(act);
     return () => this.listeners.delete(act);
@@ -89,9 +89,9 @@ function push(series, sample) {
   }
 }
 
-// The same words as on the command line (api/filter.py): each must fit. `name=TEXT` looks at one field, a path for cwd=
-// means that directory and all below it, other words at id, name, command, directory and who started it. Case does not
-// matter. Of a command, a row has the first 300 characters.
+// The same words as on the command line (api/filter.py): each must fit. `name=TEXT` looks at one field, a
+// path for cwd= means that directory and all below it, other words at id, name, command, directory and who
+// started it. Case does not matter. Of a command, a row has the first 300 characters.
 export function filterOf(text) {
   const tests = text.split(/\s+/).filter(Boolean).map(testOf);
   return (row) => tests.every((test) => test(row));
@@ -118,7 +118,8 @@ export function filterProblem(text) {
   const wrong = text
     .split(/\s+/)
     .find((word) => word.startsWith("status=") && !STATUS_WORDS.includes(word.slice(7)));
-  return wrong ? `There is no status “${wrong.slice(7)}”: it is one of ${STATUS_WORDS.join(", ")}.` : null;
+  if (!wrong) return null;
+  return `There is no status “${wrong.slice(7)}”: it is one of ${STATUS_WORDS.join(", ")}.`;
 }
 
 // What waits for a person, what runs, what is queued (first come first), what ended last.

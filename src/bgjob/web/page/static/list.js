@@ -36,6 +36,7 @@ class List {
     this.by = Object.hasOwn(WAYS, query.by) ? query.by : kept("list by", "state");
     this.folded = new Set(kept("list folded", []));
     this.selected = left.selected;
+    this.isChosen = left.selected !== null; // else the job on top is selected
     this.build();
     this.arrange = framed(() => this.arrangeNow());
     this.ends = [
@@ -49,7 +50,7 @@ class List {
   }
 
   close() {
-    left.selected = this.selected;
+    left.selected = this.isChosen ? this.selected : null;
     left.top = this.box.scrollTop;
     clearInterval(this.ticking);
     for (const end of this.ends) end();
@@ -142,7 +143,7 @@ class List {
 
   // A selected job that is gone gives way to the one that has its place now.
   keepSelected() {
-    const at = this.rows.findIndex((item) => item.key === this.selected);
+    const at = this.isChosen ? this.rows.findIndex((item) => item.key === this.selected) : -1;
     if (at < 0) this.selected = this.rows[Math.min(this.selectedAt ?? 0, this.rows.length - 1)]?.key ?? null;
     else this.selectedAt = at;
   }
@@ -296,7 +297,7 @@ class List {
     if (event.key === "/") (this.field.select(), this.field.focus());
     else if (event.key === "Escape") this.filter ? this.clearFilter() : this.focusSelected();
     else if (!row) return false;
-    else if (event.key === "Enter" && isButton(event.target)) return false;
+    else if (event.key === "Enter" && hasOwnEnter(event.target)) return false;
     else if (event.key === "Enter") app.go({ job: row.id });
     else if (event.key === "a") this.attach(row);
     else if (event.key === "l") app.go({ job: row.id, view: "log" });
@@ -338,6 +339,7 @@ class List {
   }
 
   choose(id) {
+    this.isChosen = true;
     this.selected = this.column.kept = id;
     this.selectedAt = this.at();
     this.column.draw();
@@ -358,7 +360,7 @@ function listen(target, kind, act) {
   return () => target.removeEventListener(kind, act);
 }
 
-const isButton = (node) => Boolean(node.closest?.("button"));
+const hasOwnEnter = (node) => Boolean(node.closest?.("button, a:not(.name)"));
 
 const problemNote = (problem) => [
   element("h2", {}, "The jobs cannot be read"),

@@ -6,7 +6,7 @@ import { icon } from "./icons.js";
 import { Jobs } from "./jobs.js";
 import { startForm } from "./start.js";
 import { allowStyles } from "./styles_without_inline.js";
-import { get, login, Stream } from "./wire.js";
+import { get, login, notThere, Stream } from "./wire.js";
 import { title } from "./words.js";
 
 const VIEWS = {
@@ -128,7 +128,8 @@ function alwaysThere() {
   document.querySelector("#always").replaceChildren(...(app.may("run") ? [start] : []), keys);
 }
 
-// What waits is counted in the title: it is read although the tab is not. A hidden tab has no frames, but a clock.
+// What waits is counted in the title: it is read although the tab is not. A hidden tab has no frames, but a
+// clock.
 let entitling = 0;
 const entitle = () =>
   (entitling ||= setTimeout(() => {
@@ -155,7 +156,7 @@ async function show() {
   view?.close();
   view = viewName = null;
   delete document.body.dataset.view;
-  const module = await VIEWS[name].open();
+  const module = await VIEWS[name].open().catch(notThere);
   if (mine !== turn) return;
   const place = element("div", { class: `view ${name}` });
   main.replaceChildren(place);

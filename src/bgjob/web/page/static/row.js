@@ -64,7 +64,13 @@ export class RowNode {
   select(isSelected) {
     this.isSelected = isSelected;
     this.node.classList.toggle("selected", isSelected);
-    for (const control of [this.name, this.menu]) control.tabIndex = isSelected ? 0 : -1;
+    this.showReach();
+  }
+
+  showReach() {
+    for (const control of [this.name, this.menu, ...this.tags.querySelectorAll("a")]) {
+      control.tabIndex = this.isSelected ? 0 : -1;
+    }
   }
 
   show(row, by) {
@@ -128,6 +134,7 @@ export class RowNode {
         : []),
       ...(row.restarts ? [element("span", { class: "tag" }, `restart ${row.restarts}`)] : []),
     );
+    this.showReach();
   }
 
   // What matters most of it: what it uses, why it waits, how it ended.

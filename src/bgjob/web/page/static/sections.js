@@ -12,8 +12,8 @@ const NAMED = {
 };
 const NAMELESS = { agent: "Not told who", project: "Not told where" };
 
-// [{key, heading, rows, counts, isFolded}]: what waits for a person is on top, however the rest is grouped; then the
-// groups by their most urgent job. `total`: how many jobs of each state there are.
+// [{key, heading, rows, counts, isFolded}]: what waits for a person is on top, however the rest is grouped;
+// then the groups by their most urgent job. `total`: how many jobs of each state there are.
 export function sectionsOf(rows, { by = "state", filter = "", folded = new Set() } = {}) {
   const fits = filterOf(filter),
     sections = new Map();

@@ -8,8 +8,8 @@ import { get, post } from "./wire.js";
 import { title } from "./words.js";
 
 const FRONT = ["command", "name", "cwd", "pty"];
-// How long the caller of a tool waits for its answer, and how much of it: the page shows the job instead. `limits` is
-// an older name for some of the options.
+// How long the caller of a tool waits for its answer, and how much of it: the page shows the job instead.
+// `limits` is an older name for some of the options.
 const OF_CALLERS = ["wait_s", "until", "max_tokens", "limits", "kill_on_cancel"];
 const GROUPS = {
   "Input and terminal": ["stdin", "rows", "cols", "shell", "env"],

@@ -43,6 +43,7 @@ class Timeline {
       (problem) => app.fail(problem),
     );
     this.build();
+    this.find();
     this.redraw = framed(() => this.draw());
     this.ends = [app.jobs.onchange((_, what) => this.onRows(what)), onScheme(() => this.redraw())];
     const seen = () => this.redraw();
@@ -163,6 +164,7 @@ class Timeline {
     this.shared = null;
     this.oldest = this.matching.at(-1)?.created ?? Date.now() / 1000;
     if (!this.isChosen) this.span = fitting(this.matching);
+    this.shown = this.span.at(Date.now() / 1000, this.oldest); // [from, to]
   }
 
   draw() {
@@ -203,7 +205,7 @@ class Timeline {
     measure();
   }
 
-  // What costs more than a frame, or is for the eyes of people: at most every SETTLE_MS.
+  // The words, and what costs more than a frame has: at most every SETTLE_MS.
   settle() {
     this.settleTimer ||= setTimeout(() => {
       this.settleTimer = 0;

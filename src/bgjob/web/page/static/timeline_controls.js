@@ -78,7 +78,7 @@ export function legend() {
     .map(([kind, { one }]) => item(kind, one));
   return element(
     "p",
-    { class: "legend", "aria-hidden": "true" },
+    { class: "timeline-legend", "aria-hidden": "true" },
     ways,
     element("span", { class: "between" }),
     marks,

@@ -5,7 +5,7 @@ import { element } from "./element.js";
 import { endedAt, tookOf, WAYS, wayOf } from "./lanes.js";
 import { PRESETS } from "./span.js";
 import { symbol } from "./symbols.js";
-import { clock, count, duration, moment, title } from "./words.js";
+import { clock, count, duration, moment, soFar, title } from "./words.js";
 
 const PAGE = 100;
 
@@ -28,7 +28,7 @@ export function jobCard(row, mark) {
   const head = element("p", { class: "title" }, title(row));
   const facts = [
     [null, row.outcome ?? WAYS[way].word, way],
-    ["ran", row.started ? ran(row, now) : null],
+    [row.ended ? "ran" : "runs", row.started ? ran(row, now) : null],
     ["queued", queued > 1 ? `${duration(queued)}, since ${clock(row.created)}` : null],
     ["asks", row.group === "asking" ? row.prompt : null],
     ["command", row.name ? row.command : null],
@@ -36,7 +36,7 @@ export function jobCard(row, mark) {
     ["by", row.by],
   ];
   return [
-    mark && element("p", { class: "mark" }, symbol(mark.kind), `${clock(mark.at)} ${mark.words}`),
+    mark && element("p", { class: "happening" }, symbol(mark.kind), `${clock(mark.at)} ${mark.words}`),
     head,
     ...facts
       .filter(([, text]) => text)
@@ -53,7 +53,8 @@ export function jobCard(row, mark) {
 
 function ran(row, now) {
   if (wayOf(row) === "lost") return `from ${clock(row.started)}; until when is not known`;
-  return `${clock(row.started)} – ${row.ended ? clock(row.ended) : "now"}, ${duration(tookOf(row, now))}`;
+  if (!row.ended) return `since ${clock(row.started)}, ${soFar(tookOf(row, now))}`;
+  return `${clock(row.started)} – ${clock(row.ended)}, ${duration(tookOf(row, now))}`;
 }
 
 // What happened, the newest first. Rows that stay are left alone, so that the focus stays on them.

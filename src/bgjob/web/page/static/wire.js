@@ -1,5 +1,7 @@
 // To the server: requests, and the one stream of events that a page has.
 
+import { element } from "./element.js";
+
 const AGAIN_MS = 300,
   AGAIN_MOST_MS = 2000;
 
@@ -10,8 +12,8 @@ export class Failed extends Error {
   }
 }
 
-// Each login has a path of its own, and its cookie is sent below that alone: cookies know no ports, and other servers
-// of this machine would get it too. Pages of other ports cannot read this storage.
+// Each login has a path of its own, and its cookie is sent below that alone: cookies know no ports, and other
+// servers of this machine would get it too. Pages of other ports cannot read this storage.
 const OWN_PATH = "bgjob-path";
 const placed = (path) =>
   path === "/api/login" ? path : path.replace(/^\/api\//, localStorage.getItem(OWN_PATH) ?? "/api/");
@@ -32,8 +34,10 @@ async function answered(path, options) {
   throw new Failed(answer.status, message || `The server answered ${answer.status}.`);
 }
 
-export const address = (path, query = {}) =>
-  `${placed(path)}?${new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null))}`;
+export function address(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
+  return `${placed(path)}?${new URLSearchParams(given)}`;
+}
 
 export async function get(path, query = {}, options = {}) {
   return (await answered(address(path, query), options)).json();
@@ -46,8 +50,8 @@ export async function post(path, body = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-// The key of the address is exchanged for a login, and leaves the address bar and the history. An address that was
-// used opens the page where it was used.
+// The key of the address is exchanged for a login, and leaves the address bar and the history. An address
+// that was used opens the page where it was used.
 export async function login() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return;
@@ -59,6 +63,17 @@ export async function login() {
   }
 }
 
+// In place of a module that could not be loaded.
+export const notThere = () => ({
+  open: (place) => {
+    const again = element("button", { type: "button", onclick: () => location.reload() }, "Try again");
+    place.append(
+      element("section", { class: "note" }, element("p", {}, "The server does not answer. "), again),
+    );
+    return { close() {} };
+  },
+});
+
 export const decoded = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 export function encoded(bytes) {
@@ -68,8 +83,8 @@ export function encoded(bytes) {
   return btoa(text);
 }
 
-// Requests of a page may overtake each other: one is under way at a time, and what is typed meanwhile goes with the
-// next. What could not be sent is told to `failed`, and not sent again: it may have arrived.
+// Requests of a page may overtake each other: one is under way at a time, and what is typed meanwhile goes
+// with the next. What could not be sent is told to `failed`, and not sent again: it may have arrived.
 export function typist(send, failed) {
   let waiting = [],
     busy = false;
@@ -102,11 +117,11 @@ function joined(parts) {
   return all;
 }
 
-// One EventSource: for the list of jobs and for the job that is looked at. It is opened anew when the job changes, and
-// after an error, from the positions that were reached.
+// One EventSource: for the list of jobs and for the job that is looked at. It is opened anew when the job
+// changes, and after an error, from the positions that were reached.
 //
-// A browser gives a host six connections for all its tabs, so hidden tabs give theirs back. One of them keeps it, to
-// count what waits in its title, and so does one that shows a terminal: its user may hold the job.
+// A browser gives a host six connections for all its tabs, so hidden tabs give theirs back. One of them keeps
+// it, to count what waits in its title, and so does one that shows a terminal: its user may hold the job.
 export class Stream {
   constructor({ list, state }) {
     this.onList = list; // {list, samples, history}: functions of what the server sends
@@ -126,10 +141,11 @@ export class Stream {
     addEventListener("pageshow", (event) => event.persisted && this.seen()); // back from another page
   }
 
-  // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. The `at` of an event is where the
-  // stream goes on when it is opened anew. Answers a function that ends it.
+  // Adds a job to the stream: query {job, view, at, viewer, size}, handlers by event. The `at` of an event is
+  // where the stream goes on when it is opened anew. Answers a function that ends it.
   watch(query, handlers) {
-    const job = { query, handlers }; // the caller may change the query: it holds when the stream is opened next
+    // the caller may change the query: it holds when the stream is opened next
+    const job = { query, handlers };
     this.job = job;
     this.reopen();
     return () => {
