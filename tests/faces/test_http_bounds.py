@@ -211,6 +211,15 @@ class TestWhereItListens:
         assert (refused.returncode, len(refused.stderr.splitlines())) == (1, 1)
         assert f"Port {port} of 127.0.0.1 is in use." in refused.stderr
 
+    def test_its_connections_send_at_once(self) -> None:
+        """Without that the second write of an answer waits 40 ms for a client to confirm the first."""
+        with (
+            bound_address("127.0.0.1", 0, network=False) as listening,
+            socket.create_connection(listening.getsockname()),
+            listening.accept()[0] as accepted,
+        ):
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
     @pytest.mark.parametrize(
         ("host", "words"), [("not a name", "is no address"), ("192.0.2.1", "is no address of this machine")]
     )
