@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page
 
@@ -57,11 +55,6 @@ def colour_of(page: Page, variable: str) -> Colour:
 
 def is_like(one: Colour, other: Colour) -> bool:
     return all(abs(a - b) <= 6 for a, b in zip(one, other, strict=True))
-
-
-def address(page: Page) -> Mapping[str, str]:
-    """The query of the address."""
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def wait_for(page: Page, condition: str, argument: object = None) -> None:

@@ -167,6 +167,9 @@ def test_the_values_at_a_moment_are_shown_and_told(page: Page, site: Site, gate:
     card = page.locator(".charts .chart-card")
     expect(card).to_be_visible()
     expect(card).to_contain_text(re.compile(r"holder[0-9]+ MB"))
+    page.mouse.move(1, 1)
+    expect(card).to_be_hidden()
+    wait_for_value(page, holder, 1, 0)  # of the first sample, it is not known
     page.locator(".charts").focus()
     page.keyboard.press("ArrowLeft")
     said = page.locator(".resources > p.unseen")

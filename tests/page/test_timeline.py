@@ -15,7 +15,6 @@ from tests.page.drawn import (
     HAPPENED,
     HEAD,
     LANES,
-    address,
     colour_of,
     is_like,
     jobs_in_sight,
@@ -133,18 +132,19 @@ def test_a_wide_bar_has_the_pattern_of_how_the_job_ended(
     """Completed is plain; failed and killed have lines that a person sees without colours."""
     look(night.address(0, 6))
     in_sight = jobs_in_sight(page)
-    shades = {}
+    others = {}
     for number in (0, 3, 6):
         job = in_sight[night.ids[number]]
         assert job["to"] - job["from"] > 40
         row = [pixel(page, CANVAS, job["from"] + 10 + step, job["y"]) for step in range(20)]
-        shades[way_of(number)] = len(set(row))
-    assert shades["completed"] == 1
-    assert shades["failed"] > 1
-    assert shades["killed"] > 1
+        others[way_of(number)] = len(row) - max(row.count(each) for each in row)
+    assert others["completed"] <= 2, "a line of the axis may shine through"
+    assert others["failed"] >= 5
+    assert others["killed"] >= 5
     plain = in_sight[night.ids[0]]
-    seen = pixel(page, CANVAS, plain["from"] + 20, plain["y"])
-    assert is_like(seen, mixed(colour_of(page, "--good"), colour_of(page, "--back"), 0.3))
+    seen = [pixel(page, CANVAS, plain["from"] + 20 + step, plain["y"]) for step in (0, 4)]
+    wanted = mixed(colour_of(page, "--good"), colour_of(page, "--back"), 0.3)
+    assert any(is_like(each, wanted) for each in seen)
 
 
 def test_colours_follow_light_and_dark(night: Night, page: Page, look: Callable[[str], None]) -> None:
@@ -185,18 +185,21 @@ def test_jobs_that_do_not_overlap_share_a_lane_when_packed(
 
 
 def span(page: Page) -> tuple[float, float]:
-    told = address(page)
-    return float(told["from"]), float(told["to"])
-
-
-def wait_for_span(page: Page, before: tuple[float, float]) -> tuple[float, float]:
-    """Another one than before, as the address tells it."""
+    """As it is drawn, once all is drawn that was done before; the address tells the same."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    begin, end = page.evaluate(f'() => document.querySelector("{CANVAS}").span')
     wait_for(
         page,
         """const query = new URLSearchParams(location.search);
-        return query.has("from") && Number(query.get("from")) !== given""",
-        before[0],
+        return ["from", "to"].every((name, at) => Math.abs(Number(query.get(name)) - given[at]) < 1)""",
+        [begin, end],
     )
+    return begin, end
+
+
+def wait_for_span(page: Page, before: tuple[float, float]) -> tuple[float, float]:
+    """Another one than before."""
+    wait_for(page, f'return document.querySelector("{CANVAS}").span[0] !== given', before[0])
     return span(page)
 
 
@@ -273,7 +276,7 @@ def test_a_drag_with_shift_chooses_a_span_and_a_plain_one_moves_it(
         page.mouse.up()
 
     drag(200)
-    moved = wait_for_span(page, before)
+    moved = span(page)
     assert moved[0] < before[0], "earlier"
     assert abs((moved[1] - moved[0]) - (before[1] - before[0])) < 2, "as long as before"
     page.keyboard.down("Shift")

@@ -285,7 +285,7 @@ class Resources {
       .filter(([, values]) => values.length)
       .map(
         ([chart, values]) =>
-          `${chart.title}: ${values.map((each) => `${each.name} ${chart.words(each.value)}`).join(", ")}`,
+          `${chart.title}: ${values.map((each) => `${each.name} ${chart.words(each.value)}`.trim()).join(", ")}`,
       );
     write(this.said, `${clock(this.cursor)}. ${words.join(". ")}`);
     this.card.show(

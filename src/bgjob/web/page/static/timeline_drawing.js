@@ -165,7 +165,8 @@ export class Drawing {
     }
     this.drawNow(context, 0, end, false);
     for (const each of this.drawn) this.drawMarks(context, each);
-    this.body.drawn = this.drawn; // a canvas does not tell
+    // a canvas does not tell
+    Object.assign(this.body, { drawn: this.drawn, span: [this.scene.from, this.scene.to] });
     this.drawSelected(context, height);
     context.strokeStyle = colour("--line");
     context.lineWidth = 1;
