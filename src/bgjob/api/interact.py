@@ -64,9 +64,10 @@ class Sent(Frozen):
 
 
 class NotAllTaken(BgjobError):
-    def __init__(self, done: Interaction, advice: str) -> None:
-        taken = f"{done.accepted_bytes} of {done.sent_bytes} bytes"
-        super().__init__(f"Job {done.job.id} has taken {taken}, and does not read the rest.", advice)
+    def __init__(self, job_id: str, accepted: int, sent: int, advice: str) -> None:
+        super().__init__(
+            f"Job {job_id} has taken {accepted} of {sent} bytes, and does not read the rest.", advice
+        )
 
 
 def interact_with_job(
@@ -120,7 +121,7 @@ def _interact(
 def check_all_taken(done: Interaction, advice: str) -> None:
     """NotAllTaken: the job does not read. Of one that has ended, nothing is wrong with that."""
     if done.accepted_bytes < done.sent_bytes and isinstance(done.job.state, Running):
-        raise NotAllTaken(done, advice)
+        raise NotAllTaken(done.job.id, done.accepted_bytes, done.sent_bytes, advice)
 
 
 @contextlib.contextmanager
