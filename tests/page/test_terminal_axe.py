@@ -34,7 +34,7 @@ def test_axe_finds_nothing(terminal: XTerm, site: Site, scheme: Any) -> None:
     page.get_by_role("dialog").wait_for()
     found["paste"] = axe.violations(page)
     page.get_by_role("button", name="Cancel").click()
-    terminal.click(3, terminal.row_of("http://"))
+    terminal.click_link(3, terminal.row_of("http://"))
     page.get_by_role("dialog").wait_for()
     found["address"] = axe.violations(page)
     page.get_by_role("button", name="Cancel").click()

@@ -255,6 +255,6 @@ class TestATerminal:
             terminal.click(2, row)
             observed.check()
             expect(observed.page.get_by_role("dialog")).not_to_be_visible()
-        terminal.click(2, len(LINKS))
+        terminal.click_link(2, len(LINKS))
         expect(observed.page.get_by_role("dialog")).to_contain_text(f"{EVIL}/link")
         observed.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()

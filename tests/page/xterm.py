@@ -9,6 +9,7 @@ from playwright.sync_api import Page
 from bgjob.api import Jobs
 from bgjob.api.snapshot import Snapshot
 from bgjob.home.log_format import STDOUT
+from tests.support.waiting import wait_until
 
 # Runs before the page's own scripts: the terminal that the page opens last is `window.term`.
 REMEMBER_TERMINAL = """
@@ -157,6 +158,18 @@ class XTerm:
 
     def click(self, column: int, row: int) -> None:
         self.page.mouse.click(*self.page.evaluate(CELL, [column, row]))
+
+    def click_link(self, column: int, row: int) -> None:
+        """xterm.js knows a link when the mouse has moved over it."""
+
+        def is_known() -> bool:
+            for each in (column + 1, column):
+                self.page.mouse.move(*self.page.evaluate(CELL, [each, row]))
+            return self.page.locator(".xterm-cursor-pointer").count() > 0
+
+        wait_until(is_known, "it is a link")
+        self.page.mouse.down()
+        self.page.mouse.up()
 
     def button(self, name: str) -> Any:
         return self.page.locator(".tty").get_by_role("button", name=name, exact=True)

@@ -214,7 +214,7 @@ class TerminalView {
     const { row, told } = this;
     if (this.problem) return this.problem;
     if (this.isOver) return `This job ${row?.outcome ?? "has ended"}. Its screen stays.`;
-    if (row?.group === "queued") return "This job is queued: its terminal begins when it is started.";
+    if (!told && row?.group === "queued") return "This job is queued: its terminal begins when it is started.";
     if (!told) return "The terminal is being loaded …";
     if (!this.isConnected) return "The connection is lost: nothing can be typed until it is back.";
     if (!this.app.may("run")) return `This login may only look. ${this.whoHolds()}`;
