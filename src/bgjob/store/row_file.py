@@ -36,6 +36,15 @@ def _rows(path: str, what: str) -> dict[str, Any] | None:
     return rows if isinstance(rows, dict) else None
 
 
+def identity(path: str) -> tuple[int, ...] | None:
+    """Whether it was changed: every change gives the file another inode."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
+
+
 @contextlib.contextmanager
 def changing(path: str, lock_path: str, what: str) -> Iterator[dict[str, Any]]:
     """The rows of the file, which are written when the block ends well."""

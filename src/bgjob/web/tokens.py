@@ -21,7 +21,7 @@ from typing import Any
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.scopes import SCOPES
 from bgjob.home.layout import TOKENS, TOKENS_LOCK
-from bgjob.store.row_file import changing, rows_in
+from bgjob.store.row_file import changing, identity, rows_in
 
 DEFAULT = "default"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -62,7 +62,7 @@ class Tokens:
 
     def all(self) -> Sequence[Token]:
         """In the order in which they were added."""
-        if (found := _identity(self.path)) != self._read_from:
+        if (found := identity(self.path)) != self._read_from:
             self._tokens = _tokens_in(rows_in(self.path, ROWS))
             self._read_from = found
         return self._tokens
@@ -110,15 +110,6 @@ def _check_name(name: str) -> None:
         raise InvalidArgument(
             f"{name!r} is no name for a token.", "Use 1 to 64 letters, digits, dots, dashes and underscores."
         )
-
-
-def _identity(path: str) -> tuple[int, ...] | None:
-    """Every change gives the file another inode."""
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
 
 
 def _digest(plain: str) -> str:

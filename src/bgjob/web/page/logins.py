@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from bgjob.core.scopes import SCOPES
 from bgjob.home.layout import LOGINS, LOGINS_LOCK
-from bgjob.store.row_file import changing, rows_in
+from bgjob.store.row_file import changing, identity, rows_in
 
 ROWS = "logins"
 KEY_S = 600.0
@@ -82,7 +82,7 @@ class Logins:
         return count
 
     def _current(self) -> Mapping[str, Any]:
-        found, (read_from, rows) = _identity(self._path), self._read
+        found, (read_from, rows) = identity(self._path), self._read
         if found != read_from:
             rows = rows_in(self._path, ROWS)
             self._read = found, rows
@@ -130,12 +130,3 @@ def _is_valid(row: Any, kind: Kind | None = None) -> bool:
 
 def _digest(plain: str) -> str:
     return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
-
-
-def _identity(path: str) -> tuple[int, ...] | None:
-    """Every change gives the file another inode."""
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
