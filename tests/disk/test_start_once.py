@@ -84,7 +84,7 @@ def test_what_was_never_started_is_begun_again(jobs: Jobs, job_id: str, diary: D
     assert isinstance(ended(job_id).job.state, Exited)
     assert diary.words() == ["ran"]
     assert [job.id for job in jobs.list().jobs] == [job_id]
-    assert len(os.listdir(Path(jobs.home, "index"))) == 1
+    assert len(list(Path(jobs.home, "index").iterdir())) == 1
 
 
 @pytest.mark.parametrize("sign", [jobdir.RUN, f"{jobdir.OUTCOME}.new", jobdir.LAUNCH_TAKEN, jobdir.LOG])
@@ -105,4 +105,4 @@ def test_a_draft_that_a_killed_starter_left_is_no_obstacle(jobs: Jobs, job_id: s
     assert isinstance(ended(job_id).job.state, Exited)
     assert not draft.exists()
     assert queue_dir.entries(store.home) == []
-    assert len(os.listdir(Path(store.home, "index"))) == 1
+    assert len(list(Path(store.home, "index").iterdir())) == 1
