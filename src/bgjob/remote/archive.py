@@ -71,9 +71,11 @@ def hash_of(files: Iterable[tuple[str, bytes]]) -> str:
 
 
 def _lowering() -> dict[str, bytes]:
-    """What is made of the code depends on this, too."""
+    """What lowered code depends on, too."""
+    from bgjob.remote.lowering import stand_ins
+
     with open(f"{PACKAGE}/remote/lowering.py", "rb") as file:
-        return {"lowering": file.read()}
+        return {"lowering": file.read(), **dict(stand_ins())}
 
 
 def _zip(files: Mapping[str, bytes]) -> bytes:

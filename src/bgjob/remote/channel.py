@@ -284,6 +284,8 @@ class Channel:
 
 
 def _checked(message: Message) -> Message:
+    """The error for which the agent cannot serve; OSError: something else is in its way over there."""
     if "error" in message:
-        raise unpack_error(message["error"])
+        error = unpack_error(message["error"])
+        raise OSError(str(error)) if type(error) is BgjobError else error
     return message
