@@ -18,8 +18,8 @@
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
-    ├── TargetUnreachable   a machine or cluster that runs jobs does not answer: says nothing about the jobs
-    ├── ImpossibleRequest   a cluster cannot have what is asked for, now or later
+    ├── TargetUnreachable   another machine cannot be reached: says nothing about its jobs
+    ├── ImpossibleRequest   a cluster can never run what is asked for
     ├── CannotServe         the HTTP server cannot listen where it was told to
     ├── BadConfigFile       the config file cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
@@ -165,11 +165,11 @@ class StoreUnusable(BgjobError):
 
 
 class TargetUnreachable(BgjobError):
-    """Says nothing about the jobs there."""
+    """`target` by its name, and `why` as the way there says it."""
 
     def __init__(self, target: str, why: str) -> None:
         self.target, self.why = target, why
-        super().__init__(f"Target {_short(target)} cannot be reached: {why}.")
+        super().__init__(f"{target} cannot be reached now: {why}.", "Its jobs are not touched by that.")
 
 
 class ImpossibleRequest(BgjobError):
@@ -178,8 +178,7 @@ class ImpossibleRequest(BgjobError):
     def __init__(self, target: str, why: str) -> None:
         self.target, self.why = target, why
         super().__init__(
-            f"Target {_short(target)} cannot run this job: {why}. Nothing was run.",
-            "Ask for less, or for other labels.",
+            f"{target} can never run this: {why}. Nothing was run.", "Ask for less, or for other labels."
         )
 
 
