@@ -81,7 +81,11 @@ def _again(context: Context, job: Job, by: Mapping[str, str]) -> tuple[Prepared,
         raise InvalidArgument(f"Job {job.id} cannot be run again: {job.spec.command.strip('()')}.")
     _check_group(context, job)
     spec = _spec(context, job, by)
-    check_policy(context.settings, spec.command, spec.cwd, {})
+    check_policy(context.settings, spec.command, None if spec.target else spec.cwd, {})
+    if spec.target:
+        from bgjob.api.remote import request_again
+
+        return Prepared(spec, {}, None, request_again(context, job)), False
     is_restricted = bool(context.settings.allowed_commands)
     kept = None if is_restricted else environment_of(job)
     environment = dict(context.environment) if kept is None else environment_for_jobs(kept, context.settings)
@@ -109,7 +113,7 @@ def _spec(context: Context, job: Job, by: Mapping[str, str]) -> Spec:
         of=old.id,
         by=by,
         created_at=time.time(),
-        cwd=working_directory(settings.working_dir, old.cwd),
+        cwd=old.cwd if old.target else working_directory(settings.working_dir, old.cwd),
         queue=_queue(context, job),
         restricted=bool(settings.allowed_commands),
         on_event=settings.on_event,
@@ -131,7 +135,7 @@ def environment_of(job: Job) -> dict[str, str] | None:
     A program can write over its environment in memory, and a pid can be another process's by now: so it
     counts only whole, and with the mark that bgjob set.
     """
-    run = job.run if isinstance(job.state, Running) else None
+    run = job.run if isinstance(job.state, Running) and job.remote is None else None
     entries = (read_if_there(f"/proc/{run.pid}/environ") or b"").split(b"\0")[:-1] if run else []
     pairs = [os.fsdecode(entry).partition("=") for entry in entries]
     if not all(name and equals for name, equals, _ in pairs):

@@ -45,6 +45,8 @@ class Asked(TypedDict, total=False):
     watch: Sequence[str] | None
     by: Mapping[str, str]
     """Who asks: see Spec."""
+    target: str | None
+    """Where it is to run: a name of targets.toml. None: on this machine."""
     options: Mapping[str, object] | None
     """Limits, restarts, the place in the queue and who is told, by the names of bgjob.core.options."""
 
@@ -57,8 +59,10 @@ def priority_of(asked: Asked) -> int | None:
 
 def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
-    settings = context.settings
-    given = {**options.checked(settings.limits), **options.checked(asked.get("options") or {})}
+    settings, target = context.settings, asked.get("target")
+    # The limits of a target's jobs are those of its own settings.
+    limits = options.checked(settings.limits) if target is None else {}
+    given = {**limits, **options.checked(asked.get("options") or {})}
     name, timeout_s = asked.get("name"), asked.get("timeout_s")
     rows, cols = asked.get("rows", 24), asked.get("cols", 80)
     _check_name(name)
@@ -67,8 +71,10 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     return Spec(
         id=new_id(),
         command=command,
-        shell=_shell(asked.get("shell")),
-        cwd=working_directory(settings.working_dir, asked.get("cwd")),
+        shell=_shell(asked.get("shell")) if target is None else asked.get("shell") or "",
+        cwd=working_directory(settings.working_dir, asked.get("cwd"))
+        if target is None
+        else asked.get("cwd") or "",
         created_at=time.time(),
         max_output_bytes=given.get("output", settings.max_output_bytes),
         name=name,
@@ -82,13 +88,16 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
         on_output_limit=given.get("on_output", "drop_oldest"),
         watch=_checked_watch(asked.get("watch")),
         restart=options.restart_of(given),
-        queue=_queue(context, given, asked.get("queue", False), asked.get("after") or ()),
-        group=_checked_group(settings.groups, given.get("group")),
+        queue=_queue(context, given, asked.get("queue", False), asked.get("after") or ())
+        if target is None
+        else {},
+        group=_checked_group(settings.groups, given.get("group")) if target is None else None,
         on_event=settings.on_event,
         notify=_checked_notify(context.store.home, given.get("notify")),
         keep_days=settings.keep_days,
         keep_jobs=settings.keep_jobs,
         by=asked.get("by") or {},
+        target=target,
     )
 
 

@@ -41,6 +41,8 @@ class Prepared(NamedTuple):
     environment: Mapping[str, str]
     priority: int | None
     """Within the queue; None: the caller gave none."""
+    request: Mapping[str, Any] | None = None
+    """What is asked of its target; None: it is to run on this machine."""
 
 
 def start_job(context: Context, command: str, **asked: Unpack[Asked]) -> Job:
@@ -60,13 +62,22 @@ def started(context: Context, job: Job) -> Job:
 def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared:
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
     command = command.replace("\r\n", "\n")
-    env, settings = asked.get("env") or {}, context.settings
-    check_policy(settings, command, asked.get("cwd"), env)
+    env, settings, target = asked.get("env") or {}, context.settings, asked.get("target")
+    check_policy(settings, command, asked.get("cwd"), env, target)
     spec = spec_of(context, command, **asked)
+    if target is not None:
+        return Prepared(spec, {}, None, _request(context, spec, asked))
     environment = {**context.environment, **checked_environment(env)}
     if settings.allowed_commands:
         environment |= policy.NO_SHELL_ESCAPES
     return Prepared(spec, environment, priority_of(asked))
+
+
+def _request(context: Context, spec: Spec, asked: Asked) -> Mapping[str, Any]:
+    from bgjob.api.remote import request_of  # few starts need it
+
+    checked_environment(asked.get("env") or {})
+    return request_of(context, spec, asked)
 
 
 def start_prepared(context: Context, job: Prepared) -> Job:
@@ -81,12 +92,22 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         if most_bytes is not None:
             quota.make_room(context.store, most_bytes)
         with _registered(context, job.spec), _expected(context, job.spec):
+            if job.request is not None:
+                from bgjob.api.remote import start_at_target
+
+                return start_at_target(context, job.spec, job.request)
             return _launch_or_enqueue(context, job.spec, job.environment, job.priority or 0)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error
 
 
-def check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping[str, str]) -> None:
+def check_policy(
+    settings: Settings,
+    command: str,
+    cwd: str | None,
+    env: Mapping[str, str],
+    target: str | None = None,
+) -> None:
     allowed, base = settings.allowed_commands, settings.working_dir
     check_length(command)
     if why := policy.broken_rule(command, allowed):
@@ -95,6 +116,8 @@ def check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping
         raise InvalidCommand(
             "env cannot be set while MCP_BG_ALLOWED_COMMANDS is: it can change what a command runs"
         )
+    if allowed and cwd and target is not None:
+        raise InvalidCommand("cwd cannot be set for a target while MCP_BG_ALLOWED_COMMANDS is")
     if allowed and cwd and not is_inside(working_directory(base, cwd), base):
         raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
 
@@ -106,7 +129,7 @@ def check_may_steer(settings: Settings, job: Job) -> None:
         return
     if why := policy.broken_rule(spec.command, allowed):
         raise NotAllowed(job.id, why)
-    if not is_inside(spec.cwd, settings.working_dir):
+    if spec.target is None and not is_inside(spec.cwd, settings.working_dir):
         raise NotAllowed(job.id, "it does not run inside MCP_BG_WORKING_DIR")
     if spec.pty and not spec.restricted:
         why = "a server without MCP_BG_ALLOWED_COMMANDS started it on a terminal, where pagers run commands"

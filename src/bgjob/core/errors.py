@@ -14,6 +14,7 @@
     ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── HeldByPerson        a person is attached to the job and types
     ├── NotSteerable        the job's shim does not answer
+    ├── TargetUnreachable   the machine of a job of a target does not answer
     ├── CannotRemove        another job needs it, or its files cannot be moved away
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
@@ -139,6 +140,17 @@ class NotSteerable(BgjobError):
         super().__init__(
             f"Job {job_id} cannot be steered: {why}.", "get_job_status tells what is known of it."
         )
+
+
+class TargetUnreachable(BgjobError):
+    """Says nothing about the jobs of the target: they go on."""
+
+    def __init__(self, target: str, why: str) -> None:
+        super().__init__(
+            f"Target {_short(target)} cannot be reached: {_short(why, 500)}.",
+            "Its jobs go on without us; try again, or look at it: bgjob targets --check.",
+        )
+        self.target, self.why = target, why
 
 
 class CannotRemove(BgjobError):
