@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 
 from bgjob.api import activity
 from bgjob.api.context import Context
