@@ -113,8 +113,17 @@ def ensure_relays(home: str, environ: Mapping[str, str]) -> None:
     """Each target with jobs that are not over has a relay. Raises nothing: the next caller tries again."""
     try:
         for target in names(home):
-            if registered(home, target) and not has_relay(home, target):
-                start_relay(home, target, environ)
+            if registered(home, target):
+                ensure_relay(home, target, environ)
+    except OSError:
+        pass
+
+
+def ensure_relay(home: str, target: str, environ: Mapping[str, str]) -> None:
+    """Of a target with jobs that are not over. Raises nothing, as above."""
+    try:
+        if not has_relay(home, target):
+            start_relay(home, target, environ)
     except OSError:
         pass
 
