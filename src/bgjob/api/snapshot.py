@@ -21,9 +21,8 @@ class Snapshot:
         self._store = context.store
         self.job: Job = self._store.load(job_id)
         if self.job.remote and isinstance(self.job.state, Running):
-            target_dir.ensure_relays(
-                self._store.home, context.environment
-            )  # it keeps what is read here up to date
+            # It keeps what is read here up to date.
+            target_dir.ensure_relay(self._store.home, self.job.remote.target, context.environment)
         self._log: LogReader | None = None
 
     @property
