@@ -19,7 +19,9 @@
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
     ├── CannotServe         the HTTP server cannot listen where it was told to
+    ├── TargetUnreachable   another machine does not answer
     ├── BadConfigFile       the config file cannot be used
+    ├── BadTargetsFile      the file of targets cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
 
 A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
@@ -166,7 +168,19 @@ class CannotServe(BgjobError):
     pass
 
 
+class TargetUnreachable(BgjobError):
+    """`target`: its name; `why`: as the program that reaches it told."""
+
+    def __init__(self, target: str, why: str, advice: str = "") -> None:
+        self.target, self.why = target, why
+        super().__init__(f"Target {target} cannot be reached: {why.rstrip('.')}.", advice)
+
+
 class BadConfigFile(BgjobError):
+    pass
+
+
+class BadTargetsFile(BgjobError):
     pass
 
 

@@ -316,6 +316,8 @@ SPEC_RULES: Mapping[str, Rule] = {
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
     "by": _are_words,
     "of": _or_none(_is_job_id),
+    "target": _or_none(_is_text),
+    "resources": _is_object,
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {

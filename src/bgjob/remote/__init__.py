@@ -1,0 +1,4 @@
+"""Jobs on other machines: the near half.
+
+client  asks the relay of a target
+"""
