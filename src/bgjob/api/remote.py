@@ -9,84 +9,31 @@ from typing import Any
 from bgjob.api.activity import Activity, Listening, Process
 from bgjob.api.context import Context
 from bgjob.api.results import Kill
-from bgjob.api.spec import Asked
-from bgjob.core import options, policy
+from bgjob.core import options
 from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteerable, TargetUnreachable
 from bgjob.core.job import Job, Spec
-from bgjob.core.targets import Target, as_record
-from bgjob.home import jobdir, target_dir
+from bgjob.core.targets import as_record
+from bgjob.home import jobdir, queue_dir, target_dir
 from bgjob.remote.client import NoAnswer, ask_relay
 from bgjob.system.processes import signal_name
 
-# What stays here, of all that a caller may ask for.
-OURS = frozenset(("notify", "kill_on_cancel"))
 KILL_PATIENCE_S = 60.0
 STATUS_PATIENCE_S = 2.0
-
-
-def target_of(context: Context, name: str) -> Target:
-    """InvalidArgument: there is no such target."""
-    try:
-        return context.targets[name]
-    except KeyError:
-        known = f"Accepted: {', '.join(context.targets)}." if context.targets else "There are none."
-        raise InvalidArgument(f"={name[:60]!r} is not in targets.toml. {known}", argument="target") from None
 
 
 # -- starting ---------------------------------------------------------------------------------------
 
 
-def request_of(context: Context, spec: Spec, asked: Asked) -> dict[str, Any]:
-    """What is asked of the target. Patterns stay here, where there is RE2; so do sessions and notices."""
-    given = {name: value for name, value in (asked.get("options") or {}).items() if value is not None}
-    resources = {name: value for name, value in options.checked(given).items() if name in options.TARGET}
-    kept = {name: value for name, value in given.items() if name not in options.TARGET and name not in OURS}
-    target = target_of(context, str(spec.target))
-    environment = {**target.env, **(asked.get("env") or {})}
-    if spec.restricted:
-        environment |= policy.NO_SHELL_ESCAPES
-    start: dict[str, Any] = {
-        "cwd": spec.cwd or target.cwd,
-        "env": environment or None,
-        "name": spec.name,
-        "timeout_s": spec.timeout_s,
-        "shell": spec.shell or None,
-        "pty": spec.pty,
-        "rows": spec.rows,
-        "cols": spec.cols,
-        "stdin": spec.stdin,
-        "queue": asked.get("queue", False),
-        "after": _after(context, spec, asked),
-        "by": {name: value for name, value in spec.by.items() if name != "session"},
-        "options": {"output": spec.max_output_bytes, **kept},
-    }
-    return {"start": {"command": spec.command, "asked": start}, "resources": resources}
-
-
-def _after(context: Context, spec: Spec, asked: Asked) -> list[str]:
-    from bgjob.api.find import find_job
-
-    jobs = [find_job(context, each) for each in asked.get("after") or ()]
-    for job in jobs:
-        if job.spec.target != spec.target:
-            where = f"on {job.spec.target}" if job.spec.target else "on this machine"
-            raise InvalidArgument(
-                f" has job {job.id}, which runs {where}: a job of {spec.target} can wait for jobs of {spec.target}.",
-                "Wait for it with wait_for_job instead.",
-                argument="after",
-            )
-    return [job.id for job in jobs]
-
-
-def start_at_target(context: Context, spec: Spec, request: Mapping[str, Any]) -> Job:
+def start_at_target(
+    context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
+) -> Job:
     """A job that its target has, or has been asked for and did not answer yet. BgjobError: nothing was run."""
-    store, target = context.store, target_of(context, str(spec.target))
+    store, target = context.store, context.targets[str(spec.target)]
+    request = _request(context, spec, environment, priority)
     target_dir.make(store.home, target.name, as_record(target))
     # First: if we are killed now, the relay finds the job, or nothing.
     target_dir.add(store.home, target.name, spec.id)
-    asked = {name: value for name, value in request["start"]["asked"].items() if name != "env"}
-    record = {"phase": "submitting", "asked": asked, "resources": request["resources"]}
-    new = store.create(spec, records={jobdir.REMOTE: record, jobdir.REQUEST: dict(request)})
+    new = store.create(spec, records={jobdir.REMOTE: {"phase": "submitting"}, jobdir.REQUEST: request})
     try:
         jobdir.make_durable(new.lock, new.directory)
     finally:
@@ -101,13 +48,59 @@ def start_at_target(context: Context, spec: Spec, request: Mapping[str, Any]) ->
     return store.load(spec.id)
 
 
-def request_again(context: Context, job: Job) -> dict[str, Any]:
-    """What was asked of the target, once more. The variables that were given for it are kept nowhere."""
-    target_of(context, str(job.spec.target))
-    known = context.store.request(job.id)
-    asked = {**known.get("asked", {}), "after": [], "env": None}
-    start = {"command": job.spec.command, "asked": asked}
-    return {"start": start, "resources": known.get("resources", {})}
+def _request(
+    context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
+) -> dict[str, Any]:
+    """As a caller over there would ask. Patterns stay here, where there is RE2; so do sessions and notices."""
+    asked: dict[str, Any] = {
+        "cwd": spec.cwd,
+        "env": dict(environment) or None,
+        "name": spec.name,
+        "timeout_s": spec.timeout_s,
+        "shell": spec.shell or None,
+        "pty": spec.pty,
+        "rows": spec.rows,
+        "cols": spec.cols,
+        "stdin": spec.stdin,
+        "queue": bool(spec.queue),
+        "after": _after(context, spec),
+        "by": {name: value for name, value in spec.by.items() if name != "session"},
+        "options": {**_options(spec), **({} if priority is None else {"priority": priority})},
+    }
+    start = {"command": spec.command, "asked": asked}
+    return {"start": start, "resources": dict(spec.resources)}
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        **options.limits_shown(spec.limits, None),
+        "output": spec.max_output_bytes,
+        "on_output": spec.on_output_limit,
+        "group": spec.group,
+    }
+    if restart := spec.restart:
+        chosen |= {
+            "restart": restart["policy"],
+            "max_restarts": restart["max"],
+            "backoff_s": restart["backoff_s"],
+        }
+    if queue := spec.queue:
+        delay_s = max(0.0, queue["not_before"] - queue_dir.now_s()) if queue["not_before"] else 0.0
+        chosen |= {"after_policy": queue["after_policy"], "delay_s": delay_s}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _after(context: Context, spec: Spec) -> list[str]:
+    ids: list[str] = list(spec.queue.get("after", ()))
+    for job in map(context.store.load, ids):
+        if job.spec.target != spec.target:
+            where = f"on {job.spec.target}" if job.spec.target else "on this machine"
+            raise InvalidArgument(
+                f" has job {job.id}, which runs {where}: a job of {spec.target} can wait for jobs of {spec.target}.",
+                "Wait for it with wait_for_job instead.",
+                argument="after",
+            )
+    return ids
 
 
 def _undo(context: Context, target: str, spec: Spec) -> None:

@@ -21,6 +21,7 @@
     ├── StoreUnusable       the job store cannot be used safely
     ├── CannotServe         the HTTP server cannot listen where it was told to
     ├── BadConfigFile       the config file cannot be used
+    ├── BadTargetsFile      the file of targets cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
 
 A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
@@ -143,13 +144,10 @@ class NotSteerable(BgjobError):
 
 
 class TargetUnreachable(BgjobError):
-    """Says nothing about the jobs of the target: they go on."""
+    """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
 
-    def __init__(self, target: str, why: str) -> None:
-        super().__init__(
-            f"Target {_short(target)} cannot be reached: {_short(why, 500)}.",
-            "Its jobs go on without us; try again, or look at it: bgjob targets --check.",
-        )
+    def __init__(self, target: str, why: str, advice: str = "Try again; its jobs go on without us.") -> None:
+        super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
         self.target, self.why = target, why
 
 
@@ -179,6 +177,10 @@ class CannotServe(BgjobError):
 
 
 class BadConfigFile(BgjobError):
+    pass
+
+
+class BadTargetsFile(BgjobError):
     pass
 
 

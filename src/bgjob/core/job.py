@@ -33,6 +33,8 @@ Event = dict[str, Any]
 BEGINNING_CHARACTERS = 40
 # Of an id that is shown to be read: a name follows or stands before it.
 SHORT_ID_CHARACTERS = 8
+LOCAL = "local"
+"""What this machine is called where the name of a target is wanted."""
 
 
 class Spec(Frozen):
@@ -75,6 +77,8 @@ class Spec(Frozen):
     """The job that this one runs again."""
     target: str | None = None
     """Where it runs: a name of targets.toml. None: on this machine."""
+    resources: Mapping[str, Any] = NOTHING
+    """What the engine of the target is asked for: see core.options.resources_of."""
 
 
 class UnreadableSpec(Spec):

@@ -322,6 +322,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "by": _are_words,
     "of": _or_none(_is_job_id),
     "target": _or_none(_is_text),
+    "resources": _is_object,
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {
@@ -340,8 +341,6 @@ REMOTE_RULES: Mapping[str, Rule] = {
     "reason": _or_none(_is_text),
     "left_running": _is_count,
     "asks_at": _or_none(_is_size),
-    "asked": _is_object,
-    "resources": _is_object,
 }
 END_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,

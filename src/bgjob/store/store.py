@@ -203,10 +203,6 @@ class Store:
         """How a job of a target stands there, as its relay last wrote it down."""
         return None if job.spec.target is None else self._remote(job.spec.target, self.directory(job.id))[0]
 
-    def request(self, job_id: str) -> Mapping[str, Any]:
-        """What was asked of the target of a job, without the variables that it was given."""
-        return read_remote(self.directory(job_id))
-
     def _remote(self, target: str, directory: str) -> tuple[Remote, Mapping[str, Any]]:
         known = read_remote(directory)
         names = ("engine_id", "node", "reason", "left_running", "asks_at")
