@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
-from bgjob.remote.channel import Channel
+from bgjob.core.targets import Target
+from bgjob.remote.channel import Channel, Order
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
 
@@ -36,6 +37,12 @@ class Engine(Protocol):
     async def info(self) -> Mapping[str, Any]: ...
 
     async def close(self) -> None: ...
+
+
+def order_of(target: Target) -> Order:
+    """What an agent of this target is started with."""
+    home = {"BGJOB_HOME": target.home} if target.home else {}
+    return Order(target=target.name, environ={**target.settings, **home}, python=target.python)
 
 
 async def request_start(replica: Replica, channel: Channel) -> None:

@@ -12,15 +12,13 @@ import socket
 import struct
 from collections.abc import Callable
 
-from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.errors import TargetUnreachable
 from bgjob.home.jobdir import CONTROL
 from bgjob.remote.channel import Stream
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
 
 PIECE_BYTES = 1 << 16
-# A shim that was killed has a guard, which takes over in a moment.
-TAKE_OVER_S, ASK_AGAIN_S = 5.0, 0.05
 CREDENTIALS = struct.Struct("3i")
 
 
@@ -65,9 +63,11 @@ class ControlProxy:
         first = await reader.read(PIECE_BYTES)
         if not first:
             return
-        stream = await self._connect_to_shim(first)
-        if stream is None:
-            return
+        host = self._host_of(self._replica)
+        if host is None:
+            return  # it waits for a machine
+        stream = (await host.ready()).connect(self._replica.id)
+        await stream.write(first)
         ways = [
             asyncio.create_task(_forward(reader, stream)),
             asyncio.create_task(self._answer(stream, writer)),
@@ -77,28 +77,9 @@ class ControlProxy:
         finally:
             for way in ways:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            stream.close()
-
-    async def _connect_to_shim(self, first: bytes) -> Stream | None:
-        """With the first piece sent. None: the job has no shim any more."""
-        give_up_at = asyncio.get_running_loop().time() + TAKE_OVER_S
-        while not self._replica.is_over:
-            host = self._host_of(self._replica)
-            if host is None:
-                return None  # it waits for a machine
-            stream = (await host.ready()).connect(self._replica.id)
-            try:
-                await stream.opened()
-                await stream.write(first)
-                return stream
-            except TargetUnreachable:
-                raise
-            except BgjobError:
-                if asyncio.get_running_loop().time() > give_up_at:
-                    return None
-            await asyncio.sleep(ASK_AGAIN_S)
-        return None
+            await asyncio.gather(*ways, return_exceptions=True)  # also if there is no shim any more
+            with contextlib.suppress(TargetUnreachable):
+                stream.close()
 
     async def _answer(self, stream: Stream, writer: asyncio.StreamWriter) -> None:
         received = b""

@@ -12,11 +12,12 @@ from bgjob.remote.engine import (
     Forget,
     Note,
     note_end,
+    order_of,
     request_start,
 )
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
-from bgjob.remote.transport import order_of, ssh_argv
+from bgjob.remote.transport import ssh
 
 
 class SshEngine:
@@ -27,7 +28,8 @@ class SshEngine:
 
     async def _connect(self) -> Channel:
         target = self._target()
-        return await Channel.open(ssh_argv(target), order_of(target))
+        options = [word for option in target.ssh_options for word in ("-o", option)]
+        return await Channel.open(ssh(str(target.host), options), order_of(target))
 
     def host_of(self, _replica: Replica) -> Host:
         return self._host
