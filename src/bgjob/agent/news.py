@@ -40,17 +40,21 @@ class News:
         self._waker, self._inotify = Waker(), Inotify()
         self._are_watched = True
         self._told_at = 0.0
+        # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
+        self._delays_ends = "SLURM_JOB_ID" in context.environment
 
     def expect(self, job_id: str) -> None:
         self._expected.add(job_id)
 
     def follow(self, job_id: str, have: Mapping[str, int]) -> None:
         self._expected.discard(job_id)
-        self._followed[job_id] = JobNews(self._store, job_id, dict(have))
+        self.unfollow(job_id)
+        self._followed[job_id] = JobNews(self._store, job_id, dict(have), delays_end=self._delays_ends)
         self._waker.wake()
 
     def unfollow(self, job_id: str) -> None:
         if job := self._followed.pop(job_id, None):
+            job.close()
             self._inotify.forget(job.directory)
             self._inotify.forget(job.log_directory)
 
@@ -60,6 +64,8 @@ class News:
         """What is new, as soon as something is; else, when the time is up, that nothing is."""
         deadline = time.monotonic() + timeout_s
         with self._taking:
+            for job in list(self._followed.values()):
+                job.note_arrived()  # who asks on has the answer before
             cursor = event_log.end(self._events) if since is None else Cursor.parse(since)
             while True:
                 self._watch()

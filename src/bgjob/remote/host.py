@@ -182,6 +182,8 @@ class Host:
                 continue
             if event["kind"] == "input":
                 replica.note(asks_at=replica.log_end)
+            if event["kind"] == "ended" and replica.holds_outcome:
+                continue  # who decides on its end tells it
             if event["kind"] == "ended" and not replica.has_outcome:
                 self._early_ends[replica.id] = event  # its last output is still to come
             else:

@@ -297,5 +297,9 @@ def engine_for(
             from bgjob.remote.ssh import SshEngine
 
             return SshEngine(target, note, forget)
+        case "slurm":
+            from bgjob.remote.slurm_engine import SlurmEngine
+
+            return SlurmEngine(target, note, forget)
         case kind:
             raise ValueError(f"there is no engine for {kind}")

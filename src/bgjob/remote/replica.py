@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import time
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,8 @@ from bgjob.store.records import read_remote, read_spec
 from bgjob.store.store import Store
 
 RECORDS = frozenset((jobdir.RUN, jobdir.RUNS, jobdir.TERMINAL, jobdir.LIMITS, OUTCOME))
+# Of an outcome, what the event of an end tells.
+ENDED_WORDS = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 LOCK_TRIES = 50
 # An answer of the shim speaks of output. If no more comes for so long, the log has a gap there.
 STALLED_S = 1.0
@@ -41,6 +44,9 @@ class Replica:
         self._record: dict[str, Any] = {"phase": "submitting", **read_remote(self.directory)}
         self.is_over = self.has_outcome
         self.log_end = self._read_log_end()
+        self.holds_outcome = False
+        """True: an outcome that its machine tells is not its end yet, but kept for who decides on that."""
+        self.told_outcome: Mapping[str, Any] | None = None
         self._changed = asyncio.Event()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -97,7 +103,9 @@ class Replica:
             self._append(file["name"], file["at"], b64decode(file["data"]))
         for name in news.get("gone", ()):
             self._remove(name)
-        if outcome is not None:
+        if outcome is not None and self.holds_outcome:
+            self.told_outcome = outcome
+        elif outcome is not None:
             self._write_outcome(outcome)
         self._wake()
 
@@ -141,13 +149,28 @@ class Replica:
     # -- its end -------------------------------------------------------------------------------------
 
     def end(self, **how: object) -> None:
-        """By what the engine says: the job's shim has left no outcome."""
-        if not self.has_outcome:
-            printed = {"output_bytes": self.log_end}
-            self._write_outcome({**jobdir.unstarted(**how), **printed})
-            details = {name: value for name, value in how.items() if value is not None}
-            self.tell("ended", **details)
+        """By what its target says: the job's shim has left no outcome."""
+        self.conclude(how)
+
+    def conclude(self, outcome: Mapping[str, Any]) -> None:
+        """With what its shim has left, or only with how it ended: then it ends now."""
+        if self.has_outcome:
+            return
+        if "ended_at" not in outcome:
+            outcome = {
+                **jobdir.unstarted(**outcome),
+                "output_bytes": self.log_end,
+                "duration_s": self._ran_s(),
+            }
+        self._write_outcome(outcome)
+        known = {name: outcome.get(name) for name in ENDED_WORDS}
+        self.tell("ended", **{name: value for name, value in known.items() if value is not None})
         self._wake()
+
+    def _ran_s(self) -> float:
+        run = jobdir.read_record(f"{self.directory}/{jobdir.RUN}") or {}
+        started_at = run.get("started_at")
+        return max(0.0, time.time() - started_at) if isinstance(started_at, int | float) else 0.0
 
     def lose(self, why: str) -> None:
         """Its end is not known, and will not be."""

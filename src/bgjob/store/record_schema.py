@@ -341,6 +341,7 @@ REMOTE_RULES: Mapping[str, Rule] = {
     "reason": _or_none(_is_text),
     "left_running": _is_count,
     "asks_at": _or_none(_is_size),
+    "session": _or_none(_is_text),
 }
 END_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,
