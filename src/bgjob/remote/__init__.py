@@ -8,7 +8,14 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     proxy       the control socket of that copy
     engine      what a relay asks of a target, whatever it is
     host        a machine of a target, kept connected
+    background  work of a relay beside its calls
     ssh         a target that is one machine
+    slurm_engine  a cluster with Slurm
+    slurm       ... what is asked of it
+    slurm_scripts  ... as scripts of its login node
+    shared_root    ... what is where in the directory that its nodes share
+    command     running a program of a cluster
+    pace        how often a cluster is asked
     transport   the commands that make a pipe to another machine
     channel     the near end of such a pipe
     codec       messages and errors, as lines

@@ -7,15 +7,17 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from bgjob.core.errors import JobNotFound, TargetUnreachable
+from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
 from bgjob.home import event_log, jobdir, target_dir
 from bgjob.home.event_log import EVENTS
+from bgjob.remote import background
 from bgjob.remote.channel import Channel
 from bgjob.remote.replica import Replica
 
 NEWS_S, NEWS_BYTES = 30.0, 1 << 19
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 15.0
 STEADY_S = 5.0
+FIRST_EVENT = "1.0"
 
 Connect = Callable[[], Awaitable[Channel]]
 
@@ -87,6 +89,11 @@ class Host:
             with contextlib.suppress(TargetUnreachable):
                 await self._channel.call("unfollow", job=replica.id)
 
+    async def disconnect(self) -> None:
+        """The next connection may go another way."""
+        if self._channel is not None:
+            await self._channel.close()
+
     async def close(self) -> None:
         if self._running:
             self._running.cancel()
@@ -98,7 +105,7 @@ class Host:
     def _start(self) -> None:
         if self._running is None or self._running.done():
             self._attempts, self._progress = 0, asyncio.Event()
-            self._running = asyncio.create_task(self._run())
+            self._running = background.start(self._run())
 
     async def _run(self) -> None:
         pause_s = 0.0
@@ -108,6 +115,8 @@ class Host:
                 await self._attempt()
             except TargetUnreachable as error:
                 self._lost_connection(error.why)
+            except BgjobError as error:  # it answers, and cannot serve: its home is not safe, for example
+                self._lost_connection(str(error))
             except OSError as error:  # our own disk: the copies go on from what they have
                 self._lost_connection(f"its jobs cannot be copied: {error}")
             pause_s = 0.0 if time.monotonic() > began + STEADY_S else pause_s
@@ -130,7 +139,6 @@ class Host:
     async def _attempt(self) -> None:
         channel = await self._connect()
         try:
-            await self._begin_events(channel)
             for replica in list(self.replicas.values()):
                 await self._follow(channel, replica)
             self.hello, self.why, self._channel = channel.hello, None, channel
@@ -142,11 +150,6 @@ class Host:
             self._channel = None
             self._connected.clear()
             await channel.close()
-
-    async def _begin_events(self, channel: Channel) -> None:
-        """The first time: from before the first job that we start there."""
-        if self._cursor() is None:
-            self._keep_cursor((await channel.call("news", since=None, timeout_s=0, most_bytes=0))["cursor"])
 
     async def _follow(self, channel: Channel, replica: Replica) -> None:
         try:
@@ -193,10 +196,11 @@ class Host:
         if replica.has_outcome and (event := self._early_ends.pop(replica.id, None)):
             _append(event)
 
-    def _cursor(self) -> str | None:
+    def _cursor(self) -> str:
+        """The first time from the beginning: a job may have started before we were connected."""
         record = jobdir.read_record(self._cursor_path) or {}
         cursor = record.get("cursor")
-        return cursor if isinstance(cursor, str) else None
+        return cursor if isinstance(cursor, str) else FIRST_EVENT
 
     def _keep_cursor(self, cursor: str) -> None:
         jobdir.write_record(self._cursor_path, {"cursor": cursor})

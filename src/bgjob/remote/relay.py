@@ -32,6 +32,7 @@ from bgjob.home import home_dir, jobdir, target_dir
 from bgjob.home.layout import JOBS
 from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime
+from bgjob.remote import background
 from bgjob.remote.codec import pack_error
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
 from bgjob.remote.proxy import ControlProxy, is_ours
@@ -71,19 +72,9 @@ def _relay(target: str, lock: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard) if soft < hard else (soft, hard))
     try:
         asyncio.run(Relay(Store(home_dir.working_place() or HERE), target, lock).run())
-    except BaseException:
-        _leave_traceback(target)
+    except BaseException as error:
+        background.leave_traceback(error)
         raise
-
-
-def _leave_traceback(target: str) -> None:
-    import traceback
-
-    with (
-        contextlib.suppress(OSError),
-        open(f"{target_dir.directory(HERE, target)}/relay-error.txt", "w") as file,
-    ):
-        traceback.print_exc(file=file)
 
 
 class Relay:
@@ -95,7 +86,6 @@ class Relay:
         self._engine = engine_for(self._target, self._note, self._forget)
         self._used_at = time.monotonic()
         self._calls = 0
-        self._asked: set[asyncio.Task[None]] = set()
 
     # -- its life ----------------------------------------------------------------------------------
 
@@ -145,7 +135,7 @@ class Relay:
             if job_id in self._replicas or self._is_being_started(job_id):
                 continue
             if replica := await self._adopt(job_id):
-                self._do(self._engine.follow(replica))
+                background.start(self._engine.follow(replica))
 
     def _is_being_started(self, job_id: str) -> bool:
         """Its starter will ask for it, and tell its caller if the target refuses it."""
@@ -178,11 +168,6 @@ class Relay:
         replica.finish()
         await self._proxies.pop(replica.id).close()
         target_dir.remove(HERE, self._name, replica.id)
-
-    def _do(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._asked.add(task)
-        task.add_done_callback(self._asked.discard)
 
     # -- who can be reached ------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.core.engine import EngineState, Resources
-from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
 from bgjob.core.slurm import final_outcome, needs_slurms_word
 from bgjob.core.targets import Target
+from bgjob.remote import background
 from bgjob.remote.archive import code_name
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
@@ -23,7 +24,7 @@ from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
 from bgjob.remote.shared_root import NODES, home_of
-from bgjob.remote.slurm import Slurm
+from bgjob.remote.slurm import Slurm, Taken
 from bgjob.remote.transport import local_shell, ssh
 
 LOGIN = "login"
@@ -33,8 +34,11 @@ UNSEEN_S = 20.0
 # What a job has left is read within so long after Slurm has said that it is gone.
 READ_S = 20.0
 LOOK_EVERY_S = 0.5
-KILLED_S = 60.0
+KILLED_S, ENDS_S = 60.0, 10.0
 OUT_OF_MEMORY_CODE = 137
+# So long after its submission, and of so few, a job's files are looked at.
+FRESH_S, MOST_FRESH = 15.0, 20
+MOST_SAID = 300
 
 
 class SlurmEngine:
@@ -42,11 +46,15 @@ class SlurmEngine:
         self._target, self._note, self._forget = target, note, forget
         self._hosts: dict[str, Host] = {}
         self._replicas: dict[str, Replica] = {}
+        # Nodes whose home is read on the login node: nothing can be started or steered there.
+        self._by_login: set[str] = set()
         self._slurm: Slurm | None = None
         self._states: dict[str, EngineState] = {}
         self._sessions: dict[str, EngineState] = {}
         # When each job was first not seen, or seen to be gone.
         self._gone_since: dict[str, float] = {}
+        # By us: Slurm has nothing to tell of their ends.
+        self._killed: set[str] = set()
         self._polling: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
 
@@ -99,12 +107,15 @@ class SlurmEngine:
     async def _connect(self, node: str) -> Channel:
         """By an allocation of ours on that node; without one, all our jobs there have ended."""
         slurm = await self._connected()
-        allocation = self._allocation_on(node)
-        if allocation is None:
-            return await self._open_on_login(node)
-        return await Channel.open(
-            lambda command: slurm.channel_argv(allocation, *command), self._order(node, is_quoted=False)
-        )
+        self._by_login.discard(node)
+        if (allocation := self._allocation_on(node)) is not None:
+            with contextlib.suppress(TargetUnreachable):  # it may have ended since our last look at the queue
+                return await Channel.open(
+                    lambda command: slurm.channel_argv(allocation, *command),
+                    self._order(node, is_quoted=False),
+                )
+        self._by_login.add(node)
+        return await self._open_on_login(node)
 
     def _allocation_on(self, node: str) -> str | None:
         """Of a job that runs there, or of a held one."""
@@ -140,12 +151,17 @@ class SlurmEngine:
             )
         wanted = _resources(request.get("resources") or {}, self._target())
         if session := (request.get("resources") or {}).get("session"):
-            engine_id = await slurm.hold(session, wanted, self._target().idle_release_s)
+            known = self._sessions.get(session)
+            is_held = known is not None and known.phase == "active"
+            engine_id = known.engine_id if known and is_held else await self._hold(session, wanted)
             return replica.note(
                 phase="queued", engine_id=engine_id, session=session, reason="its session starts"
             )
         engine_id = await slurm.submit(replica.id, request["start"], wanted)
         replica.accepted(phase="queued", engine_id=engine_id)
+
+    async def _hold(self, session: str, wanted: Resources) -> str:
+        return await (await self._connected()).hold(session, wanted, self._target().idle_release_s)
 
     async def _start_in_session(self, replica: Replica) -> None:
         """In the held allocation, as soon as Slurm has given it."""
@@ -155,10 +171,15 @@ class SlurmEngine:
         host = self._host(state.node)
         try:
             channel = await host.ready(CONNECT_PATIENCE_S)
+            if state.node in self._by_login:
+                return  # the allocation may have ended: the next look tells
             host.replicas[replica.id] = replica
             answer = await channel.call("start", id=replica.id, **replica.request["start"])
         except TargetUnreachable:
             return  # it is asked for again at the next look
+        except CannotStart:  # the allocation was given back meanwhile: another one is asked for
+            self._sessions.pop(str(replica.get("session")), None)
+            return replica.note(phase="submitting")
         except BgjobError as error:
             host.replicas.pop(replica.id, None)
             return await self._conclude(replica, {"cause": "never_started", "reason": str(error)})
@@ -176,23 +197,27 @@ class SlurmEngine:
         replica.holds_outcome = True  # Slurm may know better how it ended
         self._replicas[replica.id] = replica
         if self._polling is None or self._polling.done():
-            self._polling = asyncio.create_task(self._poll())
+            self._polling = background.start(self._poll())
 
     # -- how jobs stand ----------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
         while self._replicas:
-            try:
-                slurm = await self._connected()
-                self._states, self._sessions = await slurm.states(), await slurm.sessions()
-                self._note(LOGIN, None)
-                for replica in list(self._replicas.values()):
-                    await self._consider(replica)
-                await self._close_idle_hosts()
-                await asyncio.sleep(min(LOOK_EVERY_S, max(slurm.due_in_s(), 0.05)))
-            except TargetUnreachable as error:
-                self._note(LOGIN, error.why)
-                await asyncio.sleep(LOOK_EVERY_S)
+            await self._look()
+        await self._close_idle_hosts()
+
+    async def _look(self) -> None:
+        try:
+            slurm = await self._connected()
+            self._states, self._sessions = await slurm.states(), await slurm.sessions()
+            self._note(LOGIN, None)
+            for replica in list(self._replicas.values()):
+                await self._consider(replica)
+            await self._close_idle_hosts()
+            await asyncio.sleep(min(LOOK_EVERY_S, max(slurm.due_in_s(), 0.05)))
+        except TargetUnreachable as error:
+            self._note(LOGIN, error.why)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _consider(self, replica: Replica) -> None:
         if replica.phase == "submitting":
@@ -203,6 +228,8 @@ class SlurmEngine:
             return await self._consider_present(replica, state)
         gone_s = time.monotonic() - self._gone_since.setdefault(replica.id, time.monotonic())
         if state is None and gone_s < UNSEEN_S and replica.told_outcome is None:
+            if found := await self._state_by_files(replica):
+                await self._follow_to(replica, found)
             return  # not seen yet
         await self._consider_gone(replica, state, gone_s - (UNSEEN_S if state is None else 0.0))
 
@@ -222,13 +249,30 @@ class SlurmEngine:
         if replica.get("session") and replica.request is not None:
             replica.note(engine_id=state.engine_id, reason=state.reason)
             return await self._start_in_session(replica)
-        if state.phase != "active" or not state.node:
-            return replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
-        if replica.get("host") != state.node and not replica.get("session"):
-            replica.note(
-                phase="running", engine_id=state.engine_id, node=state.node, host=state.node, reason=None
-            )
-            await self._host(state.node).follow(replica)
+        if state.phase == "active" and state.node:
+            return await self._follow_to(replica, state)
+        replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
+        if found := await self._state_by_files(replica):
+            await self._follow_to(replica, found)
+
+    async def _follow_to(self, replica: Replica, state: EngineState) -> None:
+        """To the node on which it runs."""
+        node = str(state.node)
+        if replica.get("host") != node and not replica.get("session"):
+            replica.note(phase="running", engine_id=state.engine_id, node=node, host=node, reason=None)
+            await self._host(node).follow(replica)
+        elif node in self._by_login and self._allocation_on(node):
+            await self._host(node).disconnect()  # it runs after all: it is reached there
+
+    async def _state_by_files(self, replica: Replica) -> EngineState | None:
+        """Of a job that was just submitted: its batch script is faster than our next look at the queue."""
+        if time.time() > replica.spec.created_at + FRESH_S or len(self._replicas) > MOST_FRESH:
+            return None
+        taken = await (await self._connected()).taken(replica.id)
+        if taken.node is None or taken.engine_id is None:
+            return None
+        self._states[replica.id] = EngineState("active", taken.engine_id, taken.node)
+        return self._states[replica.id]
 
     async def _consider_gone(self, replica: Replica, state: EngineState | None, gone_s: float) -> None:
         """What its shim wrote down counts first: it is read where it lies."""
@@ -241,7 +285,7 @@ class SlurmEngine:
             return await self._conclude(replica, {"cause": "never_started", "reason": why})
         node = replica.get("host") or (taken.node if taken else None)
         if node is None or gone_s > READ_S:
-            return await self._conclude(replica, final_outcome(None, state))
+            return await self._conclude(replica, _with_log(final_outcome(None, state), taken))
         replica.note(host=node, node=node, phase="running")
         if replica.id not in self._host(node).replicas:
             await self._host(node).follow(replica)
@@ -251,7 +295,8 @@ class SlurmEngine:
         state, outcome = self._state_of(replica), replica.told_outcome
         if outcome is None or not news.get("over"):
             return
-        is_gone = state is None or state.phase == "gone" or bool(replica.get("session"))
+        is_gone = state is None or state.phase == "gone" or replica.id in self._killed
+        is_gone = is_gone or bool(replica.get("session"))
         if is_gone or not _needs_slurms_word(outcome, replica):
             await self._conclude(replica, final_outcome(outcome, state if state and state.end else None))
 
@@ -259,6 +304,7 @@ class SlurmEngine:
         if self._replicas.pop(replica.id, None) is None:
             return
         self._gone_since.pop(replica.id, None)
+        self._killed.discard(replica.id)
         if outcome["cause"] == "lost":
             replica.lose(str(outcome["reason"]))
         else:
@@ -280,16 +326,24 @@ class SlurmEngine:
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.host_of(replica)
+        if not words.get("only_signal"):
+            self._killed.add(replica.id)
         if host is not None and replica.phase == "running":
-            with contextlib.suppress(TargetUnreachable):
+            try:
                 channel = await host.ready(CONNECT_PATIENCE_S)
                 answer: Mapping[str, Any] = await channel.call("kill", job=replica.id, **words)
                 if answer["status"] != "not_found":
                     return answer
+            except TargetUnreachable:  # the allocation ends with its job, perhaps before the answer is out
+                if await replica.until_over(ENDS_S):
+                    return {"status": "killed", "processes": 0}
         if replica.get("session") and replica.request is not None:
             await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})
             return {"status": "killed", "processes": 0}
-        await (await self._connected()).cancel(replica.id)
+        slurm = await self._connected()
+        await slurm.cancel(replica.id)
+        if (await slurm.taken(replica.id)).node is None:
+            await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})
         if not await replica.until_over(KILLED_S):
             raise TargetUnreachable(self._target().name, "Slurm was asked to end the job, and has not yet")
         return {"status": "killed", "processes": 0}
@@ -323,6 +377,14 @@ def _resources(wanted: Mapping[str, Any], target: Target) -> Resources:
     }
     cpus = math.ceil(wanted["cpus"]) if wanted.get("cpus") else None
     return Resources(cpus=cpus, partition=target.partition, account=target.account, **known)
+
+
+def _with_log(outcome: Mapping[str, Any], taken: Taken | None) -> Mapping[str, Any]:
+    """What the batch script printed instead of the job says more than Slurm's word."""
+    said = [line.strip() for line in (taken.log if taken else "").splitlines() if line.strip()]
+    if outcome.get("cause") != "lost" or not said:
+        return outcome
+    return {**outcome, "reason": f"{outcome['reason']}; its batch script said: {said[-1][:MOST_SAID]}"}
 
 
 def _why_queued(state: EngineState) -> str:
