@@ -75,7 +75,7 @@ def run_job(below: Below, root: str, job_id: str, environ: Mapping[str, str]) ->
     below.wait_for_all()
     if "error" in record:
         return 1
-    linger(home)
+    linger(f"{home}/jobs/{job_id}")
     _remove_if_empty(request_path + LOG)
     return _code(jobdir.read_record(f"{home}/jobs/{job_id}/{jobdir.OUTCOME}") or {})
 
@@ -132,7 +132,6 @@ def hold(below: Below, root: str, idle_s: float, environ: Mapping[str, str]) -> 
         if below.shims():
             used_at = time.monotonic()
     held.remove()
-    linger(home)
     return 0
 
 
