@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,9 @@ def new_target(tmp_path: Path) -> Iterator[NewTarget]:
     """Any number of homes with a target: new_target(engine, max_jobs=1)."""
     with contextlib.ExitStack() as opened:
 
-        def new(engine: Engine, max_jobs: int = 100, **settings: str) -> Target:
+        def new(engine: Engine, **more: Any) -> Target:
             directory = tmp_path / f"target-{len(list(tmp_path.glob('target-*')))}"
             directory.mkdir()
-            return opened.enter_context(Target(engine, directory, max_jobs, **settings))
+            return opened.enter_context(Target(engine, directory, **more))
 
         yield new

@@ -60,9 +60,9 @@ class Ssh:
         return {
             "kind": "ssh",
             "host": self.host.name,
-            "ssh_options": ["-F", str(self.hosts.config)],
+            "ssh_options": self.hosts.options(self.host),
             "home": str(home),
-            "max_jobs": max_jobs,
+            "settings": {"max_jobs": max_jobs},
         }
 
     def cut_line(self) -> None:

@@ -1,8 +1,7 @@
-"""Two hosts that are reached by ssh: two sshd on loopback, with keys, homes and a client's config of their own.
+"""Two hosts that are reached by ssh: two sshd on loopback, with keys and homes of their own.
 
-    ssh -F CONFIG h1      through a line that a test can cut, refuse or let fall silent (TcpLine)
-    ssh -F CONFIG h2      the same; the login shell of this one prints
-    ssh -F CONFIG d1, d2  the same hosts, without that line
+Between a client and its host is a line that a test can cut, refuse or let fall silent (TcpLine). The login shell
+of the second host prints.
 
 Each host has a HOME of its own, which sshd sets, and is another machine as far as that can be had (OtherMachine).
 Needs no root: whoever runs the tests logs in as themselves.
@@ -46,21 +45,6 @@ PermitRootLogin prohibit-password
 MaxStartups 200
 PrintMotd no
 SetEnv HOME={home} PATH={path}
-"""
-HOST = """\
-Host {name}
-  Port {port}
-  HostKeyAlias {key}
-"""
-EVERY_HOST = """\
-Host *
-  HostName 127.0.0.1
-  User {user}
-  IdentityFile {keys}/user
-  IdentitiesOnly yes
-  UserKnownHostsFile {keys}/known
-  StrictHostKeyChecking yes
-  BatchMode yes
 """
 
 
@@ -133,6 +117,11 @@ class SshHost:
         for pid in self.sessions():
             processes.send(pid, signal.SIGKILL)
 
+    def agents(self) -> list[int]:
+        """What the clients run here, that lives as long as their sessions: jobs have left them."""
+        below = [pid for session in self.sessions() for pid in processes.descendants(session)]
+        return [pid for pid in below if (processes.name_of(pid) or "sshd").startswith("sshd") is False]
+
     def _daemons(self) -> list[int]:
         """By their number here, the one that listens first."""
         below = [self._sshd.pid, *processes.descendants(self._sshd.pid)]
@@ -140,7 +129,7 @@ class SshHost:
 
 
 class SshHosts(contextlib.AbstractContextManager["SshHosts"]):
-    """Two of them, and the config of their clients."""
+    """Two of them, and how clients reach them."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700)
@@ -150,54 +139,48 @@ class SshHosts(contextlib.AbstractContextManager["SshHosts"]):
             keygen = [program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", str(self._keys / name)]
             subprocess.run(keygen, check=True)
         shutil.copy(self._keys / "user.pub", self._keys / "authorized")
+        known = [f"{name} {(self._keys / f'{name}.pub').read_text()}" for name in NAMES]
+        (self._keys / "known").write_text("".join(known))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants an empty directory
         self.h1, self.h2 = (SshHost(name, self._keys, directory) for name in NAMES)
         make_noisy(self.h2.home)
-        self.config = directory / "config"
-        self.config.write_text(self._client_config())
 
     def __exit__(self, *_: object) -> None:
         for host in (self.h1, self.h2):
             host.close()
         self.kill_clients()
 
-    def _client_config(self) -> str:
-        known = [f"{name} {(self._keys / f'{name}.pub').read_text()}" for name in NAMES]
-        (self._keys / "known").write_text("".join(known))
-        ports = [
-            ("h1", self.h1.line.port),
-            ("h2", self.h2.line.port),
-            ("d1", self.h1.port),
-            ("d2", self.h2.port),
+    def options(self, host: SshHost, *, direct: bool = False) -> list[str]:
+        """Of ssh, each for -o. `direct`: without the line that a test can cut."""
+        return [
+            "HostName=127.0.0.1",
+            f"Port={host.port if direct else host.line.port}",
+            f"User={pwd.getpwuid(os.geteuid()).pw_name}",
+            f"HostKeyAlias={host.name}",
+            f"IdentityFile={self._keys}/user",
+            "IdentitiesOnly=yes",
+            f"UserKnownHostsFile={self._keys}/known",
+            "StrictHostKeyChecking=yes",
         ]
-        blocks = [HOST.format(name=name, port=port, key=f"h{name[1]}") for name, port in ports]
-        user = pwd.getpwuid(os.geteuid()).pw_name
-        return "".join(blocks) + EVERY_HOST.format(user=user, keys=self._keys)
 
-    def command(self, host: str, *command: str) -> list[str]:
+    def command(self, host: SshHost, *command: str, direct: bool = False) -> list[str]:
         """`ssh host command`."""
-        return [program("ssh"), "-F", str(self.config), host, *command]
+        options = [word for option in self.options(host, direct=direct) for word in ("-o", option)]
+        return [program("ssh"), "-F", "none", "-o", "BatchMode=yes", *options, host.name, *command]
 
-    def run(self, host: str, *command: str) -> str:
-        done = subprocess.run(
-            self.command(host, *command),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(self, host: SshHost, *command: str) -> str:
+        ssh = self.command(host, *command)
+        done = subprocess.run(ssh, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def clients(self) -> list[int]:
-        """The processes of `ssh` with our config."""
+        """The processes of `ssh` with our keys."""
         return [pid for pid in every_pid() if processes.name_of(pid) == "ssh" and self._is_ours(pid)]
 
     def _is_ours(self, pid: int) -> bool:
-        return str(self.config).encode() in (processes.read_if_there(f"/proc/{pid}/cmdline") or b"").split(
-            b"\0"
-        )
+        return str(self._keys).encode() in (processes.read_if_there(f"/proc/{pid}/cmdline") or b"")
 
     def kill_clients(self) -> None:
         """kill -9: whoever talks through them has lost the line."""

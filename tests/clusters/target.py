@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bgjob.api import Conditions, Jobs, JobStatus, Waited, open_jobs
+from bgjob.core.frozen import NOTHING
 from bgjob.core.job import Job, State
 from bgjob.system import processes
 from tests.clusters.engine import Engine
@@ -26,10 +27,19 @@ RELAY = "bgjob-relay"
 class Target(contextlib.AbstractContextManager["Target"]):
     """A home with one target at most, and the verbs on it."""
 
-    def __init__(self, engine: Engine, directory: Path, max_jobs: int = MOST_JOBS, **settings: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        directory: Path,
+        max_jobs: int = MOST_JOBS,
+        far_home: Path | None = None,
+        keys: Mapping[str, object] = NOTHING,
+        **settings: str,
+    ) -> None:
+        """`keys`: further ones of the target's entry in targets.toml."""
         self.engine, self.kind, self.directory = engine, engine.kind, directory
-        self.home, self.far_home = directory / "home", directory / "far"
-        table = engine.table(self.far_home, max_jobs)
+        self.home, self.far_home = directory / "home", far_home or directory / "far"
+        table = {**engine.table(self.far_home, max_jobs), **keys}
         self.name = NAME if table else None
         write_targets(directory / "config", {NAME: table} if table else {})
         self.settings = {
@@ -120,8 +130,14 @@ def write_targets(config_home: Path, tables: Mapping[str, Mapping[str, object]])
 
 
 def _toml(table: Mapping[str, object]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+
+
+def _value(value: object) -> str:
     """Texts, numbers and lists of them are written as in JSON."""
-    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in table.items())
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_value(each)}' for key, each in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 # -- what must not be left --------------------------------------------------------------------------
