@@ -7,7 +7,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.clusters.installed import PROGRAMS
 
-SLOWEST = ("ray", "slurm", "test_drills", "ssh", "local")
+SLOWEST = ("ray", "slurm", "test_network", "test_starts", "test_killed", "ssh", "local")
 PARAMETERS = re.compile(r"\[(.*)\]$")
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from tests.clusters.by_engine import SLOWEST, ByEngine, group_of
 from tests.clusters.engine import Engine, Local, Ssh
+from tests.clusters.held import Held
 from tests.clusters.installed import need
 from tests.clusters.ssh_hosts import SshHosts
 from tests.clusters.target import Target
 
 NewTarget = Callable[..., Target]
+# Until there is a relay.
+collect_ignore = [] if find_spec("bgjob.remote") else ["drills"]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByEngine:
@@ -53,3 +57,15 @@ def new_target(tmp_path: Path) -> Iterator[NewTarget]:
             return opened.enter_context(Target(engine, directory, **more))
 
         yield new
+
+
+@pytest.fixture
+def new_held(tmp_path: Path) -> Iterator[Callable[[str], Held]]:
+    """By name, any number of them."""
+    with contextlib.ExitStack() as opened:
+        yield lambda name: opened.enter_context(Held(tmp_path / name))
+
+
+@pytest.fixture
+def held(new_held: Callable[[str], Held]) -> Held:
+    return new_held("held")

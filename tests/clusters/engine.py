@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from tests.clusters.ssh_hosts import SshHosts
+from tests.clusters.ssh_hosts import SshHost, SshHosts
 
 
 class Engine(Protocol):
@@ -54,7 +54,8 @@ class Ssh:
     whole: Mapping[str, object] = {}
 
     def __init__(self, hosts: SshHosts, name: str = "h1") -> None:
-        self.hosts, self.host = hosts, getattr(hosts, name)
+        self.hosts = hosts
+        self.host: SshHost = getattr(hosts, name)
 
     def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
         return {
@@ -74,4 +75,4 @@ class Ssh:
             yield
 
     def pid_here(self, job_id: str, pid_there: int) -> int:
-        return int(self.host.machine.pid_here(pid_there))
+        return self.host.machine.pid_here(pid_there)

@@ -5,13 +5,11 @@ its own, or does harm, makes a target of its own (`new_target`).
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from anyio.from_thread import BlockingPortal
 
 from tests.clusters.engine import Engine
-from tests.clusters.held import Held
 from tests.clusters.target import Target
 from tests.support.server import CLAUDE_CODE, Server, StartServer
 
@@ -62,9 +60,3 @@ def start_server(portal: BlockingPortal, target: Target) -> Iterator[StartServer
     yield start
     for server in started:
         server.close()
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    with Held(tmp_path / "held") as held:
-        yield held
