@@ -5,8 +5,6 @@ call of the api.
 
     server         what bgjob tells of itself, and the start over stdio
     stdio          the transport: messages over stdin and stdout
-    line_reader    lines from a descriptor
-    outbox         lines for a client that may read slowly
     workers        threads for requests that take long
     stderr         the log of the server
     service        performs requests
@@ -20,6 +18,7 @@ call of the api.
     completions    completes ids and names of jobs
     registry       declares tools, checks arguments and calls them
     schema         derives tools.json from the tools; not at run time
+    target_schema  what clients see of targets, where there are some
     arguments      arguments as clients and models send them
     complaints     what is wrong with them, in words
     results        the answers of the tools about one job

@@ -14,6 +14,7 @@ from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import news_fields
 from bgjob.mcp.registry import Tool
 from bgjob.mcp.stderr import report
+from bgjob.mcp.target_schema import tool_with_targets
 from bgjob.mcp.tools import TOOLS
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
 from bgjob.protocol.request import Request
@@ -98,7 +99,8 @@ class Service:
         return None if needed in self._scopes else needed
 
     def _list_tools(self, request: Request, _caller: Caller) -> Result:
-        listing = TOOLS.listing(self._scopes)
+        targets = self._jobs.context.targets
+        listing = [tool_with_targets(tool, targets) for tool in TOOLS.listing(self._scopes)]
         return {"tools": list(map(_with_task_support, listing)) if request.has_handshake_tasks else listing}
 
     def _call_tool(self, request: Request, caller: Caller) -> Result:

@@ -2,6 +2,7 @@
 
     jobs/<id>/             one job each, see jobdir
     index/, newest         their order, see index
+    targets/               jobs of other machines, and the relays that copy them, see target_dir
     events/                what happened, see event_log
     watches/, watcher.lock jobs that need a watcher, see watch_registry
     on_event.json          how far the log of events has been handed to commands, see hooks
@@ -26,12 +27,13 @@ import errno
 import fcntl
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
-from bgjob.core.frozen import Frozen
-from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
-from bgjob.home import home_dir, jobdir, queue_dir, slots
+from bgjob.core.frozen import NOTHING, Frozen, replace
+from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Remote, Run, Running, Spec, State
+from bgjob.home import home_dir, jobdir, queue_dir, slots, target_dir
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
@@ -39,9 +41,11 @@ from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, 
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
 from bgjob.store.records import (
+    has_never_started,
     read_groups,
     read_history,
     read_limited_by,
+    read_remote,
     read_resizes,
     read_spec,
     read_state,
@@ -54,7 +58,7 @@ BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1
 # Of 1.7 kB each.
 REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100
-NAME_LOCKS = 64
+NAME_LOCKS, LOCK_TRIES = 64, 10
 ONE_BY_ONE = 50
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "BGJOB_HOME can name another directory."
@@ -109,8 +113,17 @@ class Store:
 
     # -- making a job -------------------------------------------------------------------------------
 
-    def create(self, spec: Spec, launch: bytes | None = None, priority: int = 0) -> NewJob:
-        """With a launch file the job waits in the queue as soon as its lock is free."""
+    def create(
+        self,
+        spec: Spec,
+        launch: bytes | None = None,
+        priority: int = 0,
+        records: Mapping[str, dict[str, Any]] = NOTHING,
+    ) -> NewJob:
+        """With a launch file the job waits in the queue as soon as its lock is free.
+
+        `records`: further ones, by name, which it has from the moment in which it is visible.
+        """
         draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
@@ -119,6 +132,8 @@ class Store:
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
             _write_script(draft, spec.command.encode())
+            for name, further in records.items():
+                jobdir.write_record(f"{draft}/{name}", {"format": jobdir.FORMAT_VERSION, **further})
             place_us = self.index.next_place_us(spec.created_at)
             self.index.enter(spec.id, f"{draft}/{SPEC}", place_us)
             if launch is not None:
@@ -144,7 +159,18 @@ class Store:
     @contextlib.contextmanager
     def name_lock(self, name: str) -> Iterator[None]:
         """Held by a process that makes sure that there is only one job of this name."""
-        path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
+        with self._lock_file("name", name):
+            yield
+
+    @contextlib.contextmanager
+    def id_lock(self, job_id: str) -> Iterator[None]:
+        """Held by a process that starts the job of this id, if it is not there yet."""
+        with self._lock_file("id", job_id):
+            yield
+
+    @contextlib.contextmanager
+    def _lock_file(self, kind: str, text: str) -> Iterator[None]:
+        path = f"{self.home}/{SLOTS}/{kind}-{zlib.crc32(text.encode(errors='replace')) % NAME_LOCKS}"
         try:
             self.prepare()
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -184,6 +210,18 @@ class Store:
         """Which mechanism enforces each limit of a job."""
         with self._readable():
             return read_limited_by(self.directory(job_id))
+
+    def remote(self, job: Job) -> Remote | None:
+        """How a job of a target stands there, as its relay last wrote it down."""
+        return None if job.spec.target is None else self._remote(job.spec.target, self.directory(job.id))[0]
+
+    def _remote(self, target: str, directory: str) -> tuple[Remote, Mapping[str, Any]]:
+        known = read_remote(directory)
+        names = ("engine_id", "node", "reason", "left_running", "asks_at")
+        remote = Remote(target, **{name: known[name] for name in names if name in known})
+        if gone := target_dir.unreachable(self.home, target, known.get("host") or ""):
+            remote = replace(remote, unreachable_since=gone[0], unreachable=gone[1])
+        return remote, known
 
     def remove_control_groups(self, job_id: str) -> None:
         """Remove the control groups of a job whose shim and guard were killed; other jobs have none left."""
@@ -288,13 +326,22 @@ class Store:
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         if isinstance(state, Lost) and not is_directory(directory):
             raise JobNotFound(job_id)  # the job was removed while we read
-        job = Job(spec, state, run)
+        job = Job(spec, state, run) if spec.target is None else self._at_target(spec, state, run, directory)
         self._remember(job)
         return job
 
+    def _at_target(self, spec: Spec, state: State, run: Run | None, directory: str) -> Job:
+        """Its machine chose the working directory and the shell."""
+        remote, known = self._remote(str(spec.target), directory)
+        place = {name: known[name] for name in ("cwd", "shell") if known.get(name)}
+        if not isinstance(state, Running):  # nothing of it will come any more
+            remote = replace(remote, unreachable_since=None, unreachable=None, reason=None)
+        return Job(replace(spec, **place), state, run, remote)
+
     def _remember(self, job: Job) -> None:
-        """Not a job that cannot be read: that may be mended, e.g. by a chmod."""
-        if not job.is_understood:
+        """Not a job that cannot be read: that may be mended, e.g. by a chmod. Nor one that may have never
+        started: it may be begun again."""
+        if not job.is_understood or (isinstance(job.state, Lost) and job.run is None):
             return
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
             # The last one: a reader of all jobs begins with the first ones. KeyError: another thread has
@@ -318,6 +365,35 @@ class Store:
             return  # it could not be moved: then it stays listed
         self.index.leave(place)
         self.forget(job_id)
+
+    def remove_unstarted(self, job_id: str) -> bool:
+        """Remove what a killed starter has left of a job, so that it can be started again.
+
+        By the holder of its id's lock. False: there is a job that may have started.
+        """
+        directory = self.directory(job_id)
+        if not is_directory(directory):
+            if os.path.lexists(f"{self.home}/{DRAFTS}/{job_id}"):
+                self._remove_remains(job_id)
+            return True
+        lock = queue_dir.hold(directory, tries=LOCK_TRIES) if has_never_started(directory) else None
+        if lock is None:
+            return False
+        try:
+            if has_never_started(directory):
+                self.remove("", job_id)
+                self._remove_remains(job_id)
+        finally:
+            os.close(lock)
+        return not is_directory(directory)
+
+    def _remove_remains(self, job_id: str) -> None:
+        """What is made before a job is visible: its draft, and its places in the index and in the queue."""
+        for place in [entry for entry in self.index.entries() if entry.endswith(job_id)]:
+            self.index.leave(place)
+        if entry := queue_dir.find(self.home, job_id):
+            queue_dir.leave(self.home, entry)
+        remove_tree(f"{self.home}/{DRAFTS}/{job_id}")
 
     def waiting(self) -> list[str]:
         """The entries of the queue, in the order in which the jobs are to start."""
