@@ -33,13 +33,19 @@ class News:
     def __init__(self, context: Context) -> None:
         self._store, self._events = context.store, context.store.events
         self._followed: dict[str, JobNews] = {}
+        # Jobs that are being started, and will be followed: what happens to them meanwhile is told.
+        self._expected: set[str] = set()
         self._turn: deque[str] = deque()
         self._taking = threading.Lock()
         self._waker, self._inotify = Waker(), Inotify()
         self._are_watched = True
         self._told_at = 0.0
 
+    def expect(self, job_id: str) -> None:
+        self._expected.add(job_id)
+
     def follow(self, job_id: str, have: Mapping[str, int]) -> None:
+        self._expected.discard(job_id)
         self._followed[job_id] = JobNews(self._store, job_id, dict(have))
         self._waker.wake()
 
@@ -118,7 +124,7 @@ class News:
             return events, cursor
         for line in event_reader.lines(self._events, cursor):
             cursor = line.behind
-            if line.job_id in self._followed and line.event:
+            if (line.job_id in self._followed or line.job_id in self._expected) and line.event:
                 events.append(json.loads(line.text.encode("latin-1")))
             if len(events) >= MOST_EVENTS:
                 break
