@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Sequence
 
 from bgjob.api import activity
 from bgjob.api.context import Context
@@ -181,10 +182,18 @@ class Awaited:
         return self.snapshot.read(self._silent_s)
 
     def _listening_port(self) -> int | None:
-        for held in activity.listening_ports(processes_of(self._context, self.job)) or ():
+        for held in self._listening():
             if self._conditions.port in (0, held.port):
                 return held.port
         return None
+
+    def _listening(self) -> Sequence[activity.Listening]:
+        if self.job.remote is None:
+            return activity.listening_ports(processes_of(self._context, self.job)) or ()
+        from bgjob.api.remote import activity_from, status_at_target
+
+        told = activity_from(status_at_target(self._context, self.job, detail=True).get("activity"))
+        return (told.listening if told else None) or ()
 
     def last_line(self) -> str:
         output = tail_of(self._context, self.snapshot, 1, Shown(), since=None)

@@ -24,7 +24,7 @@ from bgjob.core.config import (
 )
 from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.core.frozen import Frozen
-from bgjob.home import queue_dir, watch_registry
+from bgjob.home import queue_dir, target_dir, watch_registry
 from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
@@ -182,8 +182,9 @@ def ensure_dispatcher(context: Context) -> None:
 
 
 def ensure_watcher(context: Context) -> None:
-    """A watcher runs, if there are jobs with watches or hooks."""
+    """A watcher runs, if there are jobs with watches or hooks; and a relay, for jobs of targets."""
     watch_registry.ensure_watcher(context.store.home, context.environment)
+    target_dir.ensure_relays(context.store.home, context.environment)
 
 
 def clean_up(context: Context) -> None:

@@ -135,7 +135,7 @@ def environment_of(job: Job) -> dict[str, str] | None:
     A program can write over its environment in memory, and a pid can be another process's by now: so it
     counts only whole, and with the mark that bgjob set.
     """
-    run = job.run if isinstance(job.state, Running) else None
+    run = job.run if isinstance(job.state, Running) and job.remote is None else None
     entries = (read_if_there(f"/proc/{run.pid}/environ") or b"").split(b"\0")[:-1] if run else []
     pairs = [os.fsdecode(entry).partition("=") for entry in entries]
     if not all(name and equals for name, equals, _ in pairs):

@@ -24,7 +24,6 @@ from bgjob.core.errors import (
     JobLimitReached,
     JobNotFound,
     NotAllowed,
-    TargetUnreachable,
 )
 from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
 from bgjob.core.late_pattern import late_pattern
@@ -90,8 +89,6 @@ def start_prepared(context: Context, job: Prepared) -> Job:
 
     Whether it could be exec'd is known a moment later: `started` waits for it, and the job's record says it.
     """
-    if job.spec.target is not None:
-        raise TargetUnreachable(job.spec.target, "this version cannot start jobs there")
     most_bytes = context.settings.max_store_bytes
     try:
         context.store.prepare()
@@ -99,6 +96,10 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         if most_bytes is not None:
             quota.make_room(context.store, most_bytes)
         with _registered(context, job.spec), _expected(context, job.spec):
+            if job.spec.target is not None:
+                from bgjob.api.remote import start_at_target  # few starts need it
+
+                return start_at_target(context, job.spec, job.environment, job.priority)
             return _launch_or_enqueue(context, job.spec, job.environment, job.priority or 0)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error

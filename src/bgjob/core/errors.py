@@ -14,12 +14,12 @@
     ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── HeldByPerson        a person is attached to the job and types
     ├── NotSteerable        the job's shim does not answer
+    ├── TargetUnreachable   the machine of a job of a target does not answer
     ├── CannotRemove        another job needs it, or its files cannot be moved away
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
     ├── CannotServe         the HTTP server cannot listen where it was told to
-    ├── TargetUnreachable   another machine does not answer
     ├── BadConfigFile       the config file cannot be used
     ├── BadTargetsFile      the file of targets cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
@@ -143,6 +143,14 @@ class NotSteerable(BgjobError):
         )
 
 
+class TargetUnreachable(BgjobError):
+    """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
+
+    def __init__(self, target: str, why: str, advice: str = "Try again; its jobs go on without us.") -> None:
+        super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
+        self.target, self.why = target, why
+
+
 class CannotRemove(BgjobError):
     def __init__(self, job_id: str, why: str, advice: str = "") -> None:
         super().__init__(f"Job {job_id} is not removed: {why}.", advice)
@@ -166,14 +174,6 @@ class StoreUnusable(BgjobError):
 
 class CannotServe(BgjobError):
     pass
-
-
-class TargetUnreachable(BgjobError):
-    """`target`: its name; `why`: as the program that reaches it told."""
-
-    def __init__(self, target: str, why: str, advice: str = "") -> None:
-        self.target, self.why = target, why
-        super().__init__(f"Target {target} cannot be reached: {why.rstrip('.')}.", advice)
 
 
 class BadConfigFile(BgjobError):

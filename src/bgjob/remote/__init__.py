@@ -1,4 +1,18 @@
-"""Jobs on other machines: the near half.
+"""Jobs of other machines: the near half. The far half is the folder `agent`.
 
-client  asks the relay of a target
+The verbs (api) start the relay of a target, and ask it by its socket.
+
+    client      asking the relay
+    relay       the process: one per home and target
+    replica     the copy of one job
+    proxy       the control socket of that copy
+    engine      what a relay asks of a target, whatever it is
+    host        a machine of a target, kept connected
+    ssh         a target that is one machine
+    transport   the commands that make a pipe to another machine
+    channel     the near end of such a pipe
+    codec       messages and errors, as lines
+    loader      the program that is sent first, and takes the rest
+    archive     the code that travels
+    lowering    that code for Python 3.9 and 3.10
 """

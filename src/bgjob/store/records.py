@@ -21,7 +21,7 @@ from bgjob.core.job import (
 )
 from bgjob.core.late_pattern import late_pattern
 from bgjob.home import jobdir, queue_dir
-from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
+from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, REMOTE, RUN, RUNS, SPEC, TERMINAL, WATCH
 from bgjob.home.layout import is_directory
 from bgjob.store.record_schema import (
     Malformed,
@@ -30,6 +30,7 @@ from bgjob.store.record_schema import (
     groups_of,
     history_of,
     limited_by_of,
+    remote_of,
     resizes_of,
     run_of,
     spec_of,
@@ -69,8 +70,16 @@ def _found_state(directory: str) -> State:
             return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
         case "queued", _:
             return Queued(None)
-        case _:
-            return Lost(_why_lost(directory))
+        case _, remote:
+            return Lost(str(remote["reason"]) if remote.get("reason") else _why_lost(directory))
+
+
+def read_remote(directory: str) -> dict[str, Any]:
+    """How a job stands at its target; empty if that cannot be read."""
+    try:
+        return remote_of(_read(f"{directory}/{REMOTE}"))
+    except Malformed:
+        return {}
 
 
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:
