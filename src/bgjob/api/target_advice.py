@@ -83,9 +83,7 @@ ADVICE = (
         "Install Python 3.9 or newer there, or set python to its path.",
     ),
     (
-        _when(
-            r"(?:sbatch|squeue|srun|sinfo): (?:command )?not found|no such file or directory: '?s(?:batch|queue|run|info)"
-        ),
+        _when(r"(?:sbatch|squeue|srun|sinfo): (?:command )?not found"),
         "Set login to a machine that has Slurm's commands in the PATH of a plain ssh command.",
     ),
     (
