@@ -27,7 +27,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def submitted(store: Store, **more: Any) -> str:
     spec = new_spec(target="gpu-box", **more)
-    records = {jobdir.REMOTE: {"phase": "submitting"}, jobdir.REQUEST: {"start": {"command": "true"}}}
+    records: dict[str, dict[str, Any]] = {
+        jobdir.REMOTE: {"phase": "submitting"},
+        jobdir.REQUEST: {"start": {"command": "true"}},
+    }
     os.close(store.create(spec, records=records).lock)
     return spec.id
 

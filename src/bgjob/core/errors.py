@@ -19,6 +19,8 @@
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
+    ├── TargetUnreachable   a machine or cluster that runs jobs does not answer: says nothing about the jobs
+    ├── ImpossibleRequest   a cluster cannot have what is asked for, now or later
     ├── CannotServe         the HTTP server cannot listen where it was told to
     ├── BadConfigFile       the config file cannot be used
     ├── BadTargetsFile      the file of targets cannot be used
@@ -170,6 +172,17 @@ class NotAllowed(BgjobError):
 
 class StoreUnusable(BgjobError):
     pass
+
+
+class ImpossibleRequest(BgjobError):
+    """`why`: in the words of the cluster."""
+
+    def __init__(self, target: str, why: str) -> None:
+        self.target, self.why = target, why
+        super().__init__(
+            f"Target {_short(target)} cannot run this job: {why}. Nothing was run.",
+            "Ask for less, or for other labels.",
+        )
 
 
 class CannotServe(BgjobError):

@@ -13,6 +13,7 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     channel     the near end of such a pipe
     codec       messages and errors, as lines
     loader      the program that is sent first, and takes the rest
+    bootstrap   ... that program
     archive     the code that travels
     lowering    that code for Python 3.9 and 3.10
 """

@@ -23,7 +23,8 @@ def ask_relay(
     """BgjobError: what the target, or the relay, has to say against it. TargetUnreachable: nothing was asked."""
     try:
         with _connected(home, target, environ) as relay:
-            answer = relay.ask(patience_s, **request)
+            relay.send(patience_s, b"", **request)
+            answer = relay.receive(patience_s)
     except NoShim as error:
         raise NoAnswer(target, f"its relay has ended meanwhile: {error}") from None
     except TimeoutError:

@@ -48,6 +48,8 @@ def order_of(target: Target) -> Order:
 async def request_start(replica: Replica, channel: Channel) -> None:
     """Asked twice it is the same job: by its id. BgjobError: its machine refuses it."""
     request = replica.request
+    if replica.phase != "submitting":
+        return
     if request is None:
         return replica.lose("what was asked of its target is gone, and whether it was started is not known")
     answer = await channel.call("start", id=replica.id, **request["start"])

@@ -130,6 +130,7 @@ class Host:
     async def _attempt(self) -> None:
         channel = await self._connect()
         try:
+            await self._begin_events(channel)
             for replica in list(self.replicas.values()):
                 await self._follow(channel, replica)
             self.hello, self.why, self._channel = channel.hello, None, channel
@@ -141,6 +142,11 @@ class Host:
             self._channel = None
             self._connected.clear()
             await channel.close()
+
+    async def _begin_events(self, channel: Channel) -> None:
+        """The first time: from before the first job that we start there."""
+        if self._cursor() is None:
+            self._keep_cursor((await channel.call("news", since=None, timeout_s=0, most_bytes=0))["cursor"])
 
     async def _follow(self, channel: Channel, replica: Replica) -> None:
         try:

@@ -29,11 +29,14 @@ from typing import Any
 from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
 from bgjob.core.targets import Target, from_record
 from bgjob.home import home_dir, jobdir, target_dir
+from bgjob.home.layout import JOBS
 from bgjob.home.locks import try_lock
+from bgjob.home.mtimes import mtime
 from bgjob.remote.codec import pack_error
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
 from bgjob.remote.proxy import ControlProxy, is_ours
 from bgjob.remote.replica import Replica, own_jobs
+from bgjob.store.records import read_remote
 from bgjob.store.store import Store
 from bgjob.system import keeper, processes
 
@@ -42,6 +45,7 @@ LOCK_TRIES = 500
 # A relay without jobs stays for the next start so long: to connect takes longer than to start.
 IDLE_S, LOOK_EVERY_S = 120.0, 1.0
 CAUGHT_UP_S = 10.0
+STARTER_S = 5.0
 # The home that was found safe: the working directory of keeper and relay, even if its path changes.
 HERE = os.curdir
 
@@ -138,8 +142,17 @@ class Relay:
         for job_id in set(registered) - set(there):
             target_dir.remove_abandoned(HERE, self._name, job_id)
         for job_id in there:
-            if job_id not in self._replicas and (replica := await self._adopt(job_id)):
+            if job_id in self._replicas or self._is_being_started(job_id):
+                continue
+            if replica := await self._adopt(job_id):
                 self._do(self._engine.follow(replica))
+
+    def _is_being_started(self, job_id: str) -> bool:
+        """Its starter will ask for it, and tell its caller if the target refuses it."""
+        if read_remote(f"{JOBS}/{job_id}").get("phase") != "submitting":
+            return False
+        added_at = mtime(self._path(f"{target_dir.JOBS}/{job_id}"))
+        return abs(time.time() - added_at) < STARTER_S
 
     async def _adopt(self, job_id: str) -> Replica | None:
         """None: another process holds it, e.g. its starter; or it is over."""

@@ -89,13 +89,16 @@ class Replica:
 
     def apply(self, news: Mapping[str, Any]) -> None:
         """OSError: it could not be written; `have` tells how far it came."""
-        for name in news.get("gone", ()):
-            self._remove(name)
+        records = {name: record for name, record in news.get("records", {}).items() if name in RECORDS}
+        outcome = records.pop(OUTCOME, None)
+        for name, record in records.items():
+            jobdir.write_record(f"{self.directory}/{name}", dict(record))
         for file in news.get("files", ()):
             self._append(file["name"], file["at"], b64decode(file["data"]))
-        records = {name: record for name, record in news.get("records", {}).items() if name in RECORDS}
-        for name in sorted(records, key=lambda name: name == OUTCOME):
-            self._write(name, records[name])
+        for name in news.get("gone", ()):
+            self._remove(name)
+        if outcome is not None:
+            self._write_outcome(outcome)
         self._wake()
 
     def _append(self, name: str, at: int, data: bytes) -> None:
@@ -130,12 +133,9 @@ class Replica:
             raise OSError(f"{name[:80]!r} is not the name of a file of a log")
         return f"{self.directory}/{LOG}/{file}"
 
-    def _write(self, name: str, record: Mapping[str, Any]) -> None:
-        path = f"{self.directory}/{name}"
-        if name != OUTCOME:
-            return jobdir.write_record(path, dict(record))
+    def _write_outcome(self, outcome: Mapping[str, Any]) -> None:
         if not self.has_outcome:
-            jobdir.write_record(path, dict(record))
+            jobdir.write_record(f"{self.directory}/{OUTCOME}", dict(outcome))
             jobdir.seal_outcome(self.directory)
 
     # -- its end -------------------------------------------------------------------------------------
@@ -144,8 +144,7 @@ class Replica:
         """By what the engine says: the job's shim has left no outcome."""
         if not self.has_outcome:
             printed = {"output_bytes": self.log_end}
-            jobdir.write_record(f"{self.directory}/{OUTCOME}", {**jobdir.unstarted(**how), **printed})
-            jobdir.seal_outcome(self.directory)
+            self._write_outcome({**jobdir.unstarted(**how), **printed})
             details = {name: value for name, value in how.items() if value is not None}
             self.tell("ended", **details)
         self._wake()

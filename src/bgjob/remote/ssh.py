@@ -36,12 +36,15 @@ class SshEngine:
 
     async def start(self, replica: Replica) -> None:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
+        self._host.replicas[replica.id] = replica  # before: its first events may come before the answer
         try:
             await request_start(replica, channel)
             await self._host.follow(replica)
         except TargetUnreachable:
-            await self._host.follow(replica)
             await replica.until_accepted(ANSWER_PATIENCE_S)
+        except BgjobError:
+            del self._host.replicas[replica.id]
+            raise
 
     async def follow(self, replica: Replica) -> None:
         await self._host.follow(replica)

@@ -111,7 +111,7 @@ class Upkeep:
 
 
 def group_of(job_id: str) -> str | None:
-    return f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE else None
+    return f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE and cgroup.Permission.may_make else None
 
 
 def _socket_id() -> tuple[int, int] | None:

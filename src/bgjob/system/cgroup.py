@@ -27,6 +27,12 @@ TRIES, TRY_AGAIN_S = 50, 0.002
 QUOTED = '"\\'
 
 
+class Permission:
+    """Whether this process may leave the groups that it is in, and those that it forks."""
+
+    may_make = True
+
+
 class Group:
     """One directory."""
 
@@ -87,8 +93,15 @@ class Group:
         return 0
 
 
+def make_none() -> None:
+    """From now on: an engine looks for our processes in the groups that it has put us into, and nowhere else."""
+    Permission.may_make = False
+
+
 def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
     """The group that enforces each limit, as far as the system lets us. A second call finds the same."""
+    if not Permission.may_make:
+        return {}
     tops = find_tops() if tops is None else tops
     wanted = [kind for kind in CONTROLLERS if kind in limits]
     in_one = {kind: limits[kind] for kind in wanted if CONTROLLERS[kind] not in tops}
