@@ -49,7 +49,10 @@ def _free(name: str) -> str:
 
 
 def _known(node: Node) -> dict[str, Any]:
-    total, free = _amounts_of_ray(node.get("total")), _amounts_of_ray(node.get("free"))
+    total = _amounts_of_ray(node.get("total"))
+    free = dict.fromkeys(total, 0) | _amounts_of_ray(
+        node.get("free")
+    )  # of what is all taken Ray says nothing
     gpus = node.get("gpus")
     state = node.get("state")
     is_up = bool(node.get("is_up", node.get("alive", state not in DOWN)))

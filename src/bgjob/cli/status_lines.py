@@ -53,7 +53,7 @@ def _standing(status: JobStatus) -> Facts:
     if isinstance(state, OverLimit) and state.peak_memory_bytes is not None:
         yield "", f"its processes together took {size(state.peak_memory_bytes)} at most"
     if gone := unreachable(status.job):
-        yield "", f"{gone}. What is told here was so by then; the job goes on."
+        yield "", f"{gone}. What is told here was so by then: the job may have gone on."
     if place and place.position:
         yield "queue", f"place {place.position}, priority {place.priority}: {place.reason}"
     elif place:

@@ -1,7 +1,7 @@
 """Targets in lines for a person: how each stands, what is free there, and its nodes."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bgjob.api.target_nodes import amounts
@@ -19,9 +19,9 @@ WORDS = {"cpus": "CPUs", "gpus": "GPUs", "memory_bytes": "memory"}
 COLUMNS = (
     Column("NODE", 0),
     Column("STATE", 1),
-    Column("CPUS", 2, is_right=True),
-    Column("GPUS", 2, is_right=True),
-    Column("MEMORY", 3, is_right=True),
+    Column("CPUS FREE", 2, is_right=True),
+    Column("GPUS FREE", 2, is_right=True),
+    Column("MEMORY FREE", 3, is_right=True),
     Column("LOAD", 4, is_right=True),
     Column("LABELS", 5, least=10, most=60),
 )
@@ -98,11 +98,10 @@ def _cells(node: Node) -> list[str]:
     ]
 
 
-def _free_of(free: Any, total: Any, amount: Any) -> str:
-    """Free and total: 30/32; or what is known of them."""
-    if not total and not free:
-        return ""
-    return amount(total) if free is None else f"{amount(free)}/{amount(total)}" if total else amount(free)
+def _free_of(free: float | None, total: float | None, amount: Callable[[float], str]) -> str:
+    """30 of 32; or what is known of it."""
+    known = [amount(each) for each in (free, total) if each is not None]
+    return " of ".join(known) if any((free, total)) else ""
 
 
 def _number(value: float) -> str:
