@@ -99,13 +99,17 @@ def _asked_word(word: str) -> str:
 
 
 def _asked(word: str, value: Any) -> str:
-    if word.endswith("_bytes"):
-        return size(value)
-    if word.endswith("_s"):
-        return duration(value)
-    return (
-        ",".join(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else f"{value}"
-    )
+    match value:
+        case float() | int() if word.endswith("_bytes"):
+            return size(value)
+        case float() | int() if word.endswith("_s"):
+            return duration(value)
+        case float() | int():
+            return f"{value:g}"
+        case dict():
+            return ",".join(f"{name}={each}" for name, each in value.items())
+        case _:
+            return str(value)
 
 
 def _moment(at: float, now: float) -> str:
