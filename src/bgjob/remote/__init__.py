@@ -1,0 +1,1 @@
+"""The near half of jobs on other machines."""
