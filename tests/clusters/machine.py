@@ -1,6 +1,6 @@
 """A machine, in miniature: runs commands that leave daemons behind, and ends all of them with its own stdin.
 
-    python -m tests.clusters.machine      one command a line, as a JSON list; answers with a line: its exit status
+python -m tests.clusters.machine      one command a line, as a JSON list; answers with a line: its exit status
 """
 
 import contextlib
@@ -9,12 +9,11 @@ import os
 import signal
 import subprocess
 import sys
-from types import TracebackType
 
 from bgjob.system import processes
 
 
-class Machine:
+class Machine(contextlib.AbstractContextManager["Machine"]):
     """What a command leaves behind stays below this process, also after a double fork, and is ended by pid."""
 
     def __init__(self, environ: dict[str, str]) -> None:
@@ -27,10 +26,7 @@ class Machine:
             start_new_session=True,
         )
 
-    def __enter__(self) -> "Machine":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, argv: list[str], output: str) -> int:
@@ -77,7 +73,10 @@ def _reap(*_: object) -> None:
 
 def _status_of(argv: list[str], output: str) -> int:
     writes = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_OPEN, 1, output, writes, 0o600)]
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, output, writes, 0o600),
+    ]
     pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=[*files, (os.POSIX_SPAWN_DUP2, 1, 2)])
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

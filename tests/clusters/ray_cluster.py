@@ -72,9 +72,9 @@ class RayCluster:
 
     def run(self, program: str, *arguments: str) -> str:
         """What a driver of its own prints, as the last line: no test imports Ray."""
-        start = f"import ray, sys; ray.init({self.address!r}, namespace='bgjob', log_to_driver=False, logging_level='ERROR')\n"
-        argv = [sys.executable, "-c", start + program, *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=environ())
+        connect = f"ray.init({self.address!r}, namespace='bgjob', log_to_driver=False, logging_level='ERROR')"
+        argv = [sys.executable, "-c", f"import ray, sys\n{connect}\n{program}", *arguments]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60, env=environ())
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout.strip().rpartition("\n")[2]
 
@@ -107,13 +107,24 @@ def ray_cluster(directory: Path, *options: Mapping[str, str]) -> Iterator[RayClu
 def _argv(cluster: RayCluster, place: int, ports: Mapping[str, int], words: Mapping[str, str]) -> list[str]:
     shift = PORTS_OF_A_NODE * place
     own = {name: str(port + shift) for name, port in ports.items() if name != "port"}
-    join = {"address": cluster.address} if place else {"port": str(ports["port"]), "include-dashboard": "false"}
+    join = (
+        {"address": cluster.address} if place else {"port": str(ports["port"]), "include-dashboard": "false"}
+    )
     # a log monitor sends what workers print to drivers: nobody here asks for that
-    common = {"object-store-memory": str(STORE_BYTES), "temp-dir": str(cluster.directory), "include-log-monitor": "false"}
+    common = {
+        "object-store-memory": str(STORE_BYTES),
+        "temp-dir": str(cluster.directory),
+        "include-log-monitor": "false",
+    }
     given = {"node-ip-address": f"127.0.0.{11 + place}", "num-cpus": "2"} | common | own | join | dict(words)
     flags = ["--disable-usage-stats", *([] if place else ["--head"])]
     ray = Path(sys.executable).with_name("ray")
-    return [str(ray), "start", *flags, *itertools.chain(*((f"--{name}", value) for name, value in given.items()))]
+    return [
+        str(ray),
+        "start",
+        *flags,
+        *itertools.chain(*((f"--{name}", value) for name, value in given.items())),
+    ]
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
+    ├── TargetUnreachable   another machine cannot be reached: says nothing about its jobs
+    ├── TargetRefused       another machine or cluster could never run the job
     ├── CannotServe         the HTTP server cannot listen where it was told to
     ├── BadConfigFile       the config file cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
@@ -160,6 +162,24 @@ class NotAllowed(BgjobError):
 
 class StoreUnusable(BgjobError):
     pass
+
+
+class TargetUnreachable(BgjobError):
+    """`target` by its name, and `why` as the way there says it."""
+
+    def __init__(self, target: str, why: str) -> None:
+        self.target, self.why = target, why
+        super().__init__(f"{target} cannot be reached now: {why}.", "Its jobs are not touched by that.")
+
+
+class TargetRefused(BgjobError):
+    """`why`: in the words of the target."""
+
+    def __init__(self, target: str, why: str) -> None:
+        self.target, self.why = target, why
+        super().__init__(
+            f"{target} cannot run the job: {why}.", "Nothing was run. Ask for less, or name another target."
+        )
 
 
 class CannotServe(BgjobError):

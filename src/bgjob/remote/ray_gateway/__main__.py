@@ -4,8 +4,9 @@
 
 JSON lines on stdin and stdout. First {"hello": 1, "ray": VERSION, ...}, or {"error": {"kind", "text"}} in its place.
 
-    -> {"id": 7, "verb": "place", "words": {...}}              <- {"id": 7, "ok": ...} | {"id": 7, "error": {"kind", "text"}}
-    -> {"channel": 3, "data": BASE64} | {"channel": 3, "end": true}     and the same back
+    -> {"id": 7, "verb": "place", "words": {...}}         <- {"id": 7, "ok": ...} | {"id": 7, "error": {"kind", "text"}}
+    -> {"channel": 3, "data": BASE64}                     <- the same
+    -> {"channel": 3, "end": true}                        <- the same
 
 A channel is a pipe to an agent on a node, opened by the verb `open`, with a number that the caller chooses.
 """
@@ -88,7 +89,12 @@ def _connect(address: str) -> dict[str, Any]:
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     # bgjob is not installed on the nodes: these classes travel whole, and not as names of a module
     ray.cloudpickle.register_pickle_by_value(actors)
-    return {"hello": 1, "ray": ray.__version__, "address": ray.get_runtime_context().gcs_address, "pid": os.getpid()}
+    return {
+        "hello": 1,
+        "ray": ray.__version__,
+        "address": ray.get_runtime_context().gcs_address,
+        "pid": os.getpid(),
+    }
 
 
 async def _serve(source: asyncio.StreamReader, gateway: Gateway) -> None:
@@ -98,7 +104,9 @@ async def _serve(source: asyncio.StreamReader, gateway: Gateway) -> None:
 
 async def _stdin() -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=4 * READ_BYTES)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
+    )
     return reader
 
 
@@ -128,7 +136,8 @@ async def _main(address: str, user: str, say: Callable[[dict[str, Any]], None]) 
 
 def main() -> None:
     say = _own_stdout()
-    asyncio.run(_main(*sys.argv[1:3], say))
+    address, user = sys.argv[1:]
+    asyncio.run(_main(address, user, say))
     os._exit(0)  # our leases and agents stay; threads that wait for Ray do not hold us
 
 

@@ -44,12 +44,11 @@ class AgentActor:
     async def open(self, key: str, argv: list[str], environ: Mapping[str, str]) -> None:
         """`argv`: of a program in Python, without the interpreter: that is the one of this worker."""
         self._agents[key] = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *argv,
+            *(sys.executable, *argv),
             stdin=PIPE,
             stdout=PIPE,
-            env=job_environment() | {name: os.path.expanduser(value) for name, value in environ.items()},
-            cwd=os.path.expanduser("~"),
+            env={**job_environment(), **environ},
+            cwd=os.environ.get("HOME", "/"),
             start_new_session=True,
             limit=READ_BYTES,
         )

@@ -38,7 +38,9 @@ class Channels:
         self._actor = ray.remote(AgentActor)
         self._open: dict[int, Channel] = {}
 
-    async def open(self, channel: int, node: str, argv: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
+    async def open(
+        self, channel: int, node: str, argv: list[str], environ: Mapping[str, str]
+    ) -> dict[str, Any]:
         """An agent on this node, started for this channel."""
         actor = await self._actor_on(node)
         opened = Channel(channel, actor, self._say)
@@ -63,7 +65,7 @@ class Channels:
                 at = await asyncio.wait_for(actor.where.remote(), UP_PATIENCE_S)
                 if at["node_id"] == node_id:
                     return actor
-            except (RayError, asyncio.TimeoutError) as error:
+            except (RayError, asyncio.TimeoutError) as error:  # noqa: UP041  not the same on Python 3.10
                 why = str(error) or "it does not answer"
             ray.kill(actor)
         raise NodeAway(f"node {node} runs no agent: {why}")

@@ -72,7 +72,9 @@ def _too_much(asked: Mapping[str, float], totals: list[Mapping[str, float]]) -> 
     for name, amount in asked.items():
         most = max(total.get(name, 0) for total in totals)
         if amount > most:
-            return f"asks for {_amount(name, amount)}, and no node that it may run on has more than {_amount(name, most)}"
+            return (
+                f"it asks for {_amount(name, amount)}, and no node that it may run on has more than {most:g}"
+            )
     return f"no node that it may run on has {_amounts(asked)} together"
 
 

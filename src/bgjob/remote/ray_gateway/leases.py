@@ -8,6 +8,7 @@ What Ray has under a job's name is its lease, also for the next gateway: nothing
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,14 +58,10 @@ class Leases:
     def release(self, job_id: str) -> None:
         """Also of a job that is queued. Nothing happens if it has no lease."""
         self._answers.pop(job_id, None)
-        try:
+        with contextlib.suppress(ValueError):  # there is none
             remove_placement_group(get_placement_group(_name(job_id)))
-        except ValueError:
-            pass  # there is none
-        try:
+        with contextlib.suppress(ValueError):
             ray.kill(ray.get_actor(_name(job_id), NAMESPACE))
-        except ValueError:
-            pass  # there is none
 
     def _is_there(self, job_id: str) -> bool:
         return _name(job_id) in self._groups() or _name(job_id) in ray.util.list_named_actors()
@@ -111,7 +108,10 @@ class Leases:
         if node and (lease is None or lease["node"] != node):
             return self._unleased(job_id, node, request, lease)
         if lease is None:
-            return {"state": "gone", "reason": "its lease is not in the cluster: it was removed, or the cluster is a new one"}
+            return {
+                "state": "gone",
+                "reason": "its lease is not in the cluster: it was removed, or the cluster is a new one",
+            }
         if lease["node"] is None:
             return {"state": "queued", "reason": fit.wait_reason(request, nodes.alive)}
         return lease

@@ -44,7 +44,9 @@ def _node(node: Mapping[str, Any], free: Mapping[str, float]) -> dict[str, Any]:
         "alive": node["Alive"],
         "total": dict(node["Resources"]),
         "free": dict(free),
-        "labels": {name: value for name, value in node["Labels"].items() if not name.startswith(LABELS_OF_RAY)},
+        "labels": {
+            name: value for name, value in node["Labels"].items() if not name.startswith(LABELS_OF_RAY)
+        },
     }
 
 

@@ -1,0 +1,67 @@
+"""A Ray cluster, as a relay sees it: room for jobs, and pipes to its nodes.
+
+    relay ── pipe ── gateway, which alone imports Ray ── Ray ── actor on the node ── pipe ── agent
+
+The gateway is started on first use, and again on the next use after its end: what it knows is in the cluster.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.remote.ray_process import Pipe, Process
+
+ANSWER_PATIENCE_S = 30.0
+
+
+class RayGateway:
+    """`target`: its name; `python`: an interpreter that has Ray, in the version of the cluster."""
+
+    def __init__(self, target: str, address: str, python: str | None = None) -> None:
+        self._target, self._address, self._python = target, address, python or sys.executable
+        self._process: Process | None = None
+        self._starting = asyncio.Lock()
+
+    async def submit(self, job_id: str, resources: Mapping[str, Any]) -> dict[str, Any]:
+        """Its state, as in `states`. Asked twice it is the same lease. TargetRefused: no node could ever run it."""
+        state: dict[str, Any] = await self._ask("place", job_id=job_id, request=dict(resources))
+        return state
+
+    async def states(self, jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """{id: {"state", "node", "environ", "reason"}} of {id: {"request": resources, "node": where it was placed}}.
+
+        placed, queued, unleased (it was placed there, and its room is not held any more), unreachable (its node has
+        left the cluster), gone (it was never placed, and its lease is not there).
+        """
+        states: dict[str, dict[str, Any]] = await self._ask("states", jobs=dict(jobs))
+        return states
+
+    async def release(self, job_id: str) -> None:
+        """Its room is free again. Also: a job that is queued will not be placed."""
+        await self._ask("release", job_id=job_id)
+
+    cancel = release
+
+    async def info(self) -> list[dict[str, Any]]:
+        """The nodes: node, host, alive, total, free, labels."""
+        nodes: list[dict[str, Any]] = await self._ask("nodes")
+        return nodes
+
+    async def open_pipe(self, node: str, argv: list[str], environ: Mapping[str, str]) -> Pipe:
+        """A program in Python on that node, run by the interpreter of Ray's workers."""
+        process = await self._running()
+        return await process.open_pipe(node, argv, environ)
+
+    async def _ask(self, verb: str, **words: Any) -> Any:
+        return await (await self._running()).ask(verb, ANSWER_PATIENCE_S, **words)
+
+    async def _running(self) -> Process:
+        async with self._starting:
+            if self._process is None or self._process.why_ended:
+                self._process = await Process.start(self._target, self._address, self._python)
+            return self._process
+
+    async def close(self) -> None:
+        if self._process:
+            await self._process.close()
