@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from typing import Any
 MOST_CALLS = 32
 """Calls of Ray that block, at a time."""
 READ_BYTES = 1 << 20
+LISTENER_PATIENCE_S = 10.0
 
 
 class Gateway:
@@ -86,6 +88,7 @@ def _connect(address: str) -> dict[str, Any]:
     from bgjob.remote.ray_gateway import actors
     from bgjob.remote.ray_gateway.leases import NAMESPACE
 
+    _need_listener(address)
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     # bgjob is not installed on the nodes: these classes travel whole, and not as names of a module
     ray.cloudpickle.register_pickle_by_value(actors)
@@ -95,6 +98,16 @@ def _connect(address: str) -> dict[str, Any]:
         "address": ray.get_runtime_context().gcs_address,
         "pid": os.getpid(),
     }
+
+
+def _need_listener(address: str) -> None:
+    """Ray itself would try for a minute. An address may also be `auto`, or one of a client."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), LISTENER_PATIENCE_S).close()
+        except OSError as error:
+            raise ConnectionError(f"no Ray answers at {address}: {error}") from None
 
 
 async def _serve(source: asyncio.StreamReader, gateway: Gateway) -> None:

@@ -105,12 +105,13 @@ class Channel:
 
     async def _send_all(self) -> None:
         try:
-            while not self._is_ending:
+            while self._unsent or not self._is_ending:
                 await self._has_unsent.wait()
-                self._has_unsent.clear()
                 data, self._unsent = bytes(self._unsent), bytearray()
                 if data:
                     await self._actor.send.remote(self.key, data)
+                elif not self._is_ending:
+                    self._has_unsent.clear()
         finally:
             await self._actor.close.remote(self.key)
 
