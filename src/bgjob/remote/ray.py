@@ -16,10 +16,14 @@ ANSWER_PATIENCE_S = 30.0
 
 
 class RayGateway:
-    """`target`: its name; `python`: an interpreter that has Ray, in the version of the cluster."""
+    """`target`: its name; `python`: an interpreter that has Ray, in the version of the cluster.
 
-    def __init__(self, target: str, address: str, python: str | None = None) -> None:
+    `root`: a directory on the nodes, with a home for each of them below it.
+    """
+
+    def __init__(self, target: str, address: str, python: str | None = None, root: str | None = None) -> None:
         self._target, self._address, self._python = target, address, python or sys.executable
+        self._root = root
         self._process: Process | None = None
         self._starting = asyncio.Lock()
 
@@ -48,10 +52,10 @@ class RayGateway:
         nodes: list[dict[str, Any]] = await self._ask("nodes")
         return nodes
 
-    async def open_pipe(self, node: str, argv: list[str], environ: Mapping[str, str]) -> Pipe:
+    async def open_pipe(self, node: str, argv: list[str]) -> Pipe:
         """A program in Python on that node, run by the interpreter of Ray's workers."""
         process = await self._running()
-        return await process.open_pipe(node, argv, environ)
+        return await process.open_pipe(node, argv, self._root)
 
     async def _ask(self, verb: str, **words: Any) -> Any:
         return await (await self._running()).ask(verb, ANSWER_PATIENCE_S, **words)

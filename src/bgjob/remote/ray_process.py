@@ -97,13 +97,11 @@ class Process:
         finally:
             self._calls.pop(number, None)
 
-    async def open_pipe(self, node: str, argv: list[str], environ: Mapping[str, str]) -> "Pipe":
+    async def open_pipe(self, node: str, argv: list[str], root: str | None) -> "Pipe":
         number = next(self._numbers)
         pipe = self._pipes[number] = Pipe(number, self._say)
         try:
-            await self.ask(
-                "open", OPEN_PATIENCE_S, channel=number, node=node, argv=argv, environ=dict(environ)
-            )
+            await self.ask("open", OPEN_PATIENCE_S, channel=number, node=node, argv=argv, root=root)
         except BaseException:
             pipe.close()
             del self._pipes[number]

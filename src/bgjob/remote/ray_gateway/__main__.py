@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ MOST_CALLS = 32
 """Calls of Ray that block, at a time."""
 READ_BYTES = 1 << 20
 LISTENER_PATIENCE_S = 10.0
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Gateway:
@@ -68,7 +70,10 @@ class Gateway:
 
 
 def _packed(error: Exception) -> dict[str, str]:
-    return {"kind": type(error).__name__, "text": str(error).strip() or type(error).__name__}
+    """An error of an actor is told as what it was there; of what Ray says, without colours, the first line."""
+    cause = getattr(error, "cause", None) or error
+    words = [line.strip() for line in COLOURS.sub("", str(cause)).splitlines() if line.strip()]
+    return {"kind": type(cause).__name__, "text": words[0] if words else type(cause).__name__}
 
 
 async def _ping() -> None:

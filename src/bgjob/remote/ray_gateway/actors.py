@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
 from typing import Any
 
 READ_BYTES = 1 << 20
@@ -20,6 +20,12 @@ IDLE_S = 600.0
 LOOK_S = 30.0
 # What Ray tells libraries in its workers is not meant for jobs.
 OF_THE_WORKER = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
+
+
+def version_of_actors() -> str:
+    """Of this code: an actor that was made with other code is not asked for."""
+    with open(__file__, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:8]
 
 
 class AgentActor:
@@ -41,13 +47,13 @@ class AgentActor:
         self._used_at = time.monotonic()
         return {"node_id": ray.get_runtime_context().get_node_id(), "pid": os.getpid()}
 
-    async def open(self, key: str, argv: list[str], environ: Mapping[str, str]) -> None:
+    async def open(self, key: str, argv: list[str], home: str) -> None:
         """`argv`: of a program in Python, without the interpreter: that is the one of this worker."""
         self._agents[key] = await asyncio.create_subprocess_exec(
             *(sys.executable, *argv),
             stdin=PIPE,
             stdout=PIPE,
-            env={**job_environment(), **environ},
+            env=agent_environment(home),
             cwd=os.environ.get("HOME", "/"),
             start_new_session=True,
             limit=READ_BYTES,
@@ -97,11 +103,14 @@ class Lease:
         return {"node_id": ray.get_runtime_context().get_node_id(), "environ": devices}
 
 
-def job_environment() -> dict[str, str]:
+def agent_environment(home: str) -> dict[str, str]:
     """That of this worker, without what Ray has put there for itself; with the cluster, for jobs that use Ray."""
     import ray
 
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     for name in OF_THE_WORKER:
         kept.pop(name, None)
-    return kept | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    return kept | {
+        "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+        "BGJOB_HOME": os.path.expanduser(home),
+    }

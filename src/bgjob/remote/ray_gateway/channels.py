@@ -2,7 +2,8 @@
 
     gateway ── calls of Ray ── actor on the node ── pipe ── agent
 
-There is one actor for each node and user. It outlives the gateway, and is made again where it is not.
+There is one actor for each node, user and version of its code. It outlives the gateway, and is made again where it is
+not. That of another version ends when it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from bgjob.remote.ray_gateway.actors import AgentActor
+from bgjob.remote.ray_gateway.actors import AgentActor, version_of_actors
 from bgjob.remote.ray_gateway.nodes import Nodes
 
 CALLS_OF_AN_ACTOR = 1000
 """At a time: each channel has one that waits for what its agent says."""
+ROOT = "~/.local/state/bgjob/ray/{user}"
+"""Below it, the homes of nodes: they may share a file system, and Ray runs as the same user for all of us."""
 MOST_TRIES = 3
 UP_PATIENCE_S = 30.0
 """Until an actor answers: a worker is started, which a busy machine may take seconds for."""
@@ -35,16 +38,18 @@ class NodeAway(Exception):
 class Channels:
     def __init__(self, say: Callable[[dict[str, Any]], None], user: str) -> None:
         self._say, self._user = say, re.sub(r"[^\w.-]", "_", user)
+        self._root = ROOT.format(user=self._user)
+        self._version = version_of_actors()
         self._actor = ray.remote(AgentActor)
         self._open: dict[int, Channel] = {}
 
-    async def open(
-        self, channel: int, node: str, argv: list[str], environ: Mapping[str, str]
-    ) -> dict[str, Any]:
-        """An agent on this node, started for this channel."""
+    async def open(self, channel: int, node: str, argv: list[str], root: str | None = None) -> dict[str, Any]:
+        """An agent on this node, started for this channel. Each node has a home of its own below `root`."""
         actor = await self._actor_on(node)
         opened = Channel(channel, actor, self._say)
-        await asyncio.wait_for(actor.open.remote(opened.key, argv, environ), UP_PATIENCE_S)
+        await asyncio.wait_for(
+            actor.open.remote(opened.key, argv, f"{root or self._root}/{node}"), UP_PATIENCE_S
+        )
         self._open[channel] = opened
         opened.start(lambda: self._open.pop(channel, None))
         return {"channel": channel}
@@ -72,7 +77,7 @@ class Channels:
 
     def _named_actor(self, node: str, node_id: str) -> Any:
         options = self._actor.options(
-            name=f"bgjob-agent-{self._user}-{node}",
+            name=f"bgjob-agent-{self._user}-{node}-{self._version}",
             lifetime="detached",
             get_if_exists=True,
             num_cpus=0,

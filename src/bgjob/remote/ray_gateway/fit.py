@@ -65,7 +65,7 @@ def wait_reason(request: Request, nodes: Iterable[Node]) -> str:
     suitable = [node for node in nodes if _has_labels(node, labels(request))]
     if any(_holds(node["free"], bundle(request)) for node in suitable):
         return "it is being placed"
-    return f"waits for room: asks for {_amounts(bundle(request))}, and no node has that free now"
+    return f"it waits for room: it asks for {_amounts(bundle(request))}, and no node has that free now"
 
 
 def _too_much(asked: Mapping[str, float], totals: list[Mapping[str, float]]) -> str:
@@ -73,9 +73,9 @@ def _too_much(asked: Mapping[str, float], totals: list[Mapping[str, float]]) -> 
         most = max(total.get(name, 0) for total in totals)
         if amount > most:
             return (
-                f"it asks for {_amount(name, amount)}, and no node that it may run on has more than {most:g}"
+                f"it asks for {_amount(name, amount)}, and no node for it has more than {_number(name, most)}"
             )
-    return f"no node that it may run on has {_amounts(asked)} together"
+    return f"no node for it has {_amounts(asked)} together"
 
 
 def _holds(has: Mapping[str, float], asked: Mapping[str, float]) -> bool:
@@ -99,7 +99,11 @@ def _amounts(asked: Mapping[str, float]) -> str:
 
 
 def _amount(name: str, amount: float) -> str:
-    return f"{amount / GIB:.3g} GiB of memory" if name == "memory" else f"{amount:g} {name}"
+    return f"{_number(name, amount)} of memory" if name == "memory" else f"{amount:g} {name}"
+
+
+def _number(name: str, amount: float) -> str:
+    return f"{amount / GIB:.3g} GiB" if name == "memory" else f"{amount:g}"
 
 
 def _as_words(selectors: Mapping[str, str]) -> str:
