@@ -137,9 +137,9 @@ class Process:
 
     def _take_from_pipe(self, number: int, data: str | None) -> None:
         if data is None and (pipe := self._pipes.pop(number, None)):
-            pipe.reader.feed_eof()
+            pipe.end()
         elif data is not None and (pipe := self._pipes.get(number)):
-            pipe.reader.feed_data(base64.b64decode(data))
+            pipe.stdout.feed_data(base64.b64decode(data))
 
     def _error(self, error: Mapping[str, str]) -> Exception:
         kind = TargetRefused if error["kind"] == "Refused" else TargetUnreachable
@@ -151,7 +151,7 @@ class Process:
             if not call.done():
                 call.set_exception(TargetUnreachable(self._target, self.why_ended))
         for pipe in self._pipes.values():
-            pipe.reader.feed_eof()
+            pipe.end()
 
     async def _keep_last_words(self) -> None:
         assert self._process.stderr
@@ -177,20 +177,34 @@ class Process:
 
 
 class Pipe:
-    """To a program on a node. `reader` has what it says."""
+    """To a program on a node, with the words of a process of asyncio: it is used in the place of one."""
 
     def __init__(self, number: int, say: Callable[[Mapping[str, Any]], None]) -> None:
         self._number, self._say = number, say
-        self.reader = asyncio.StreamReader(limit=LINE_BYTES)
+        self.stdin = self
+        self.stdout = asyncio.StreamReader(limit=LINE_BYTES)
+        self._ended = asyncio.Event()
 
     def write(self, data: bytes) -> None:
         for start in range(0, len(data), PIECE_BYTES):
             piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
             self._say({"channel": self._number, "data": piece})
 
+    async def drain(self) -> None:
+        """There is nothing to wait for: see `Process`."""
+
     def close(self) -> None:
         with contextlib.suppress(TargetUnreachable):
             self._say({"channel": self._number, "end": True})
+
+    kill = close
+
+    async def wait(self) -> None:
+        await self._ended.wait()
+
+    def end(self) -> None:
+        self.stdout.feed_eof()
+        self._ended.set()
 
 
 def _why(error: Mapping[str, str], python: str) -> str:

@@ -1,0 +1,268 @@
+"""Room for jobs on a real Ray: what the gateway grants, queues and refuses, and what becomes of it after kills."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from bgjob.core.errors import TargetRefused, TargetUnreachable
+from bgjob.remote.ray import RayGateway
+from bgjob.remote.ray_process import PACKAGE, STUB
+from bgjob.system import processes
+from tests.clusters.ray_cluster import RayCluster, needs_ray, ray_cluster
+from tests.support.waiting import wait_until
+
+pytestmark = needs_ray
+
+CPUS_OF_A_NODE = 2
+HEAD, WORKER = "127.0.0.11", "127.0.0.12"
+ECHO = ["-c", "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """A head, and a node that says that it has GPUs. Sockets are in its directory: so its path is short."""
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bgjob-ray-")))
+        yield stack.enter_context(ray_cluster(directory, {}, {"num-gpus": "2", "labels": "kind=gpu"}))
+
+
+class Near:
+    """The near end of a gateway, as its relay has it."""
+
+    def __init__(self, portal: BlockingPortal, gateway: RayGateway) -> None:
+        self._portal, self.gateway = portal, gateway
+        self.requests: dict[str, Mapping[str, Any]] = {}
+
+    def call(self, verb: Callable[..., Coroutine[Any, Any, Any]], *words: object) -> Any:
+        return self._portal.call(verb, *words)
+
+    def submit(self, **resources: Any) -> tuple[str, dict[str, Any]]:
+        job_id = str(uuid4())
+        self.requests[job_id] = resources
+        return job_id, self.call(self.gateway.submit, job_id, resources)
+
+    def state(self, job_id: str, node: str | None = None) -> dict[str, Any]:
+        job = {"request": self.requests[job_id], "node": node}
+        state: dict[str, Any] = self.call(self.gateway.states, {job_id: job})[job_id]
+        return state
+
+    def wait_until(self, state: str, job_id: str, node: str | None = None) -> dict[str, Any]:
+        seen: list[dict[str, Any]] = [{}]
+
+        def is_so() -> bool:
+            seen[0] = self.state(job_id, node)
+            return bool(seen[0]["state"] == state)
+
+        wait_until(is_so, f"the job is {state}", lambda: str(seen[0]))
+        return seen[0]
+
+    def release(self, job_id: str) -> None:
+        self.call(self.gateway.release, job_id)
+
+    def free(self, node: str) -> Mapping[str, float]:
+        free: Mapping[str, float] = next(
+            each for each in self.call(self.gateway.info) if each["node"] == node
+        )["free"]
+        return free
+
+
+@pytest.fixture
+def near(portal: BlockingPortal, cluster: RayCluster) -> Iterator[Near]:
+    near = Near(portal, RayGateway("ray", cluster.address))
+    yield near
+    for job_id in near.requests:
+        near.release(job_id)
+    near.call(near.gateway.close)
+
+
+# -- the gateway ------------------------------------------------------------------------------------
+
+
+def test_nothing_but_answers_is_on_the_stdout_of_the_gateway(cluster: RayCluster) -> None:
+    """Ray tells its driver of a worker that was killed, and so on: that goes to stderr."""
+    argv = [sys.executable, "-c", STUB, PACKAGE, cluster.address, "noise"]
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
+    ) as gateway:
+        assert gateway.stdin
+        assert gateway.stdout
+        assert json.loads(gateway.stdout.readline())["hello"] == 1
+        words = {"channel": 3, "node": HEAD, "argv": ECHO}
+        gateway.stdin.write(json.dumps({"id": 1, "verb": "open", "words": words}).encode() + b"\n")
+        gateway.stdin.flush()
+        assert json.loads(gateway.stdout.readline()) == {"id": 1, "ok": {"channel": 3}}
+        for worker in cluster.nodes[0].machine.named("ray::AgentActor"):
+            os.kill(worker, signal.SIGKILL)
+        assert json.loads(gateway.stdout.readline()) == {"channel": 3, "end": True}
+        gateway.stdin.close()
+        assert gateway.stdout.read() == b""
+
+
+def test_without_ray_it_is_said_how_to_install_it(portal: BlockingPortal, tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o700)
+    with pytest.raises(
+        TargetUnreachable, match=r"Ray is not installed for .*python: pip install 'bgjob\[ray\]'"
+    ):
+        portal.call(RayGateway("ray", "127.0.0.11:1", str(bare)).info)
+
+
+def test_an_address_where_nobody_listens_is_said_at_once(portal: BlockingPortal) -> None:
+    with pytest.raises(TargetUnreachable, match=r"no Ray answers at 127\.0\.0\.11:1: .*refused"):
+        portal.call(RayGateway("ray", "127.0.0.11:1").info)
+
+
+def test_a_gateway_that_was_killed_is_started_again_and_its_leases_are_there(near: Near) -> None:
+    job_id, placed = near.submit()
+    pipe = near.call(near.gateway.open_pipe, placed["node"], ECHO)
+    gateways = _gateways()
+    os.kill(gateways[-1], signal.SIGKILL)
+    assert near.call(pipe.stdout.read) == b""
+    assert near.state(job_id) == placed
+    assert _gateways() != gateways
+
+
+def test_calls_in_flight_learn_that_the_gateway_was_killed(near: Near) -> None:
+    near.call(near.gateway.info)
+    os.kill(_gateways()[-1], signal.SIGSTOP)
+
+    async def ask_and_kill() -> None:
+        import asyncio
+
+        call = asyncio.create_task(near.gateway.info())
+        await asyncio.sleep(0)
+        os.kill(_gateways()[-1], signal.SIGKILL)
+        await call
+
+    with pytest.raises(TargetUnreachable, match="the gateway to Ray has ended"):
+        near.call(ask_and_kill)
+
+
+# -- room ---------------------------------------------------------------------------------------------
+
+
+def test_a_job_has_its_room_until_it_is_released(near: Near) -> None:
+    job_id, placed = near.submit(cpus=2, labels={"kind": "gpu"})
+    assert placed == {"state": "placed", "node": WORKER, "environ": {}}
+    assert near.free(WORKER).get("CPU", 0) == 0
+    near.release(job_id)
+    wait_until(lambda: near.free(WORKER).get("CPU") == CPUS_OF_A_NODE, "its room is free")
+    assert near.state(job_id)["state"] == "gone"
+
+
+def test_a_job_that_is_asked_for_twice_has_one_lease(near: Near) -> None:
+    job_id, placed = near.submit(cpus=1, labels={"kind": "gpu"})
+    assert near.call(near.gateway.submit, job_id, near.requests[job_id]) == placed
+    assert near.free(WORKER)["CPU"] == CPUS_OF_A_NODE - 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "why"),
+    [
+        ({"cpus": 99}, "it asks for 99 CPU, and no node for it has more than 2"),
+        ({"labels": {"kind": "tpu"}}, "no node has the labels kind=tpu"),
+    ],
+)
+def test_what_no_node_could_run_is_refused_at_once_with_the_reason(
+    near: Near, resources: Any, why: str
+) -> None:
+    with pytest.raises(TargetRefused, match=why):
+        near.submit(**resources)
+
+
+def test_a_job_without_room_is_queued_and_placed_when_room_comes(near: Near) -> None:
+    first, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    second, queued = near.submit(cpus=2, labels={"kind": "gpu"})
+    assert queued == {
+        "state": "queued",
+        "reason": "it waits for room: it asks for 2 CPU, and no node has that free now",
+    }
+    near.release(first)
+    assert near.wait_until("placed", second)["node"] == WORKER
+
+
+def test_a_queued_job_that_is_released_is_never_placed(near: Near) -> None:
+    first, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    second, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    near.release(second)
+    assert near.state(second)["state"] == "gone"
+    near.release(first)
+    wait_until(lambda: near.free(WORKER).get("CPU") == CPUS_OF_A_NODE, "all room is free")
+
+
+def test_ray_chooses_the_gpus_of_a_job(near: Near) -> None:
+    first, _ = near.submit(gpus=1)
+    second, _ = near.submit(gpus=1)
+    chosen = [near.wait_until("placed", job_id) for job_id in (first, second)]
+    assert [placed["node"] for placed in chosen] == [WORKER, WORKER]
+    assert {placed["environ"]["CUDA_VISIBLE_DEVICES"] for placed in chosen} == {"0", "1"}
+
+
+def test_a_lease_that_was_killed_is_taken_again(near: Near, cluster: RayCluster) -> None:
+    """The job runs on: its room is not to be given to another one."""
+    first, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    second, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    near.release(first)
+    node = near.wait_until("placed", second)["node"]
+    (worker,) = cluster.nodes[1].machine.named("ray::Lease")
+    os.kill(worker, signal.SIGKILL)
+    lost = near.wait_until("unleased", second, node)
+    assert lost == {
+        "state": "unleased",
+        "node": node,
+        "reason": "its lease was lost, and is taken again when its node has room",
+    }
+    assert near.wait_until("placed", second, node)["node"] == node
+    assert near.free(WORKER).get("CPU", 0) == 0
+
+
+def test_a_lease_of_gpus_that_was_killed_is_reported(near: Near, cluster: RayCluster) -> None:
+    job_id, _ = near.submit(gpus=1)
+    node = near.wait_until("placed", job_id)["node"]
+    (worker,) = cluster.nodes[1].machine.named("ray::Lease")
+    os.kill(worker, signal.SIGKILL)
+    reason = near.wait_until("unleased", job_id, node)["reason"]
+    assert reason == "its lease was lost, and cannot be taken again: Ray would choose other GPUs"
+
+
+# -- what runs on the nodes -----------------------------------------------------------------------------
+
+
+def test_the_actors_need_nothing_of_bgjob_on_the_nodes() -> None:
+    """They are sent by value. Here everything is installed: so they are loaded where bgjob is not."""
+    send = (
+        "from bgjob.remote.ray_gateway import actors; import ray, sys\n"
+        "ray.cloudpickle.register_pickle_by_value(actors)\n"
+        "sys.stdout.buffer.write(ray.cloudpickle.dumps([actors.AgentActor, actors.Lease]))"
+    )
+    load = (
+        "import importlib.util, sys; sys.path.append(sys.argv[1])\n"
+        "assert importlib.util.find_spec('bgjob') is None\n"
+        "import ray; print([each.__name__ for each in ray.cloudpickle.loads(sys.stdin.buffer.read())])"
+    )
+    sent = subprocess.run([sys.executable, "-c", send], capture_output=True, check=True).stdout
+    bare = [sys.executable, "-I", "-S", "-c", load, sysconfig.get_path("purelib")]
+    loaded = subprocess.run(bare, input=sent, capture_output=True, check=True)
+    assert loaded.stdout == b"['AgentActor', 'Lease']\n"
+
+
+def _gateways() -> list[int]:
+    """Of this process."""
+    return [
+        pid
+        for pid in processes.children(os.getpid())
+        if PACKAGE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
