@@ -107,7 +107,7 @@ def _connect(address: str) -> dict[str, Any]:
 
 def _need_listener(address: str) -> None:
     """Ray itself would try for a minute. An address may also be `auto`, or one of a client."""
-    host, _, port = address.rpartition(":")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:
             socket.create_connection((host.strip("[]"), int(port)), LISTENER_PATIENCE_S).close()

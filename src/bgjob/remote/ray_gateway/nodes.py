@@ -18,7 +18,7 @@ class Nodes:
     """
 
     def __init__(self) -> None:
-        found, free = ray.nodes(), available_resources_per_node()
+        found, free = ray.nodes(), _free()
         nodes = [_node(each, free.get(each["NodeID"], {})) for each in found]
         self.all = {node["node"]: node for node in sorted(nodes, key=_is_alive)}
         self._names = {node["id"]: node["node"] for node in nodes}
@@ -34,6 +34,14 @@ class Nodes:
         """None: it is not alive."""
         node = self.all.get(name)
         return node["id"] if node and node["alive"] else None
+
+
+def _free() -> Mapping[str, Mapping[str, float]]:
+    """By the ids of nodes. Who is connected as a client (ray://) can ask that only of a worker."""
+    if ray.util.client.ray.is_connected():
+        free: Mapping[str, Mapping[str, float]] = ray.get(ray.remote(num_cpus=0)(available_resources_per_node).remote())
+        return free
+    return available_resources_per_node()  # type: ignore[no-any-return]
 
 
 def _node(node: Mapping[str, Any], free: Mapping[str, float]) -> dict[str, Any]:
