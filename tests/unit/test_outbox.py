@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from bgjob.mcp.outbox import Outbox
+from bgjob.system.outbox import Outbox
 from tests.support.waiting import PATIENCE_S
 
 LINE = b"x" * (1 << 20) + b"\n"

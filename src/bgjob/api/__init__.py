@@ -11,6 +11,7 @@ the files that have them; the names that this file exports are imported when the
     execute         run a command: start it or find it running, and wait for it
     spec            what a caller asks for, checked, as the spec of a job
     start           start a job, now or in its turn
+    start_once      ... with an id of its caller's, who may ask twice
     rerun           a job again, as a new job
     find            the job that is meant by an id, a name or the beginning of one
     job_words       what jobs are called, for completion

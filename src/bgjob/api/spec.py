@@ -10,7 +10,7 @@ from bgjob.api.context import Context
 from bgjob.api.find import find_job
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, InvalidCommand, WorkingDirectoryGone
-from bgjob.core.job import Spec, StdinWord
+from bgjob.core.job import JOB_ID, Spec, StdinWord
 from bgjob.core.notify import Notify
 from bgjob.core.patterns import compile_pattern
 from bgjob.home import jobdir, queue_dir
@@ -31,6 +31,8 @@ JSON_MAX_BYTES = 12  # of one character
 class Asked(TypedDict, total=False):
     """What a caller may ask for, beside the command."""
 
+    id: str
+    """Of the job; else it gets a new one. Asked for twice it is one job: see start_once."""
     cwd: str | None
     env: Mapping[str, str] | None
     name: str | None
@@ -65,7 +67,7 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     _check_timeout(timeout_s)
     check_size(rows, cols)
     return Spec(
-        id=new_id(),
+        id=_checked_id(asked["id"]) if "id" in asked else new_id(),
         command=command,
         shell=_shell(asked.get("shell")),
         cwd=working_directory(settings.working_dir, asked.get("cwd")),
@@ -142,6 +144,12 @@ def check_length(command: str) -> None:
             f"it has {len(command)} characters, and a job's record at most {MOST_COMMAND_BYTES} bytes for them; "
             "write it into a file, and run that"
         )
+
+
+def _checked_id(job_id: str) -> str:
+    if not JOB_ID.fullmatch(job_id):
+        raise InvalidArgument(f"={job_id[:40]!r} is not an id of a job. Accepted: a UUID 4.", argument="id")
+    return job_id
 
 
 def _check_name(name: str | None) -> None:

@@ -21,7 +21,11 @@ def listed_as_json(status: JobStatus, moment: Moment = utc) -> dict[str, Any]:
 def status_as_json(status: JobStatus, moment: Moment = utc) -> dict[str, Any]:
     """Everything that is known of it."""
     details = {**_output(status), **_spec(status), **_history(status, moment)}
-    return {**listed_as_json(status, moment), **_known(details), **_known({"activity": _activity(status)})}
+    return {
+        **listed_as_json(status, moment),
+        **_known(details),
+        **_known({"activity": activity_as_json(status)}),
+    }
 
 
 def _known(facts: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _run(run: PastRun, moment: Moment) -> dict[str, Any]:
     )
 
 
-def _activity(status: JobStatus) -> dict[str, Any] | None:
+def activity_as_json(status: JobStatus) -> dict[str, Any] | None:
     activity = status.activity
     if activity is None:
         return None

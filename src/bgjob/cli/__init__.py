@@ -60,6 +60,7 @@ The commands, and the parts of some:
     serve          MCP over HTTP, and the page
     page           the page in the browser, logged in
     token          who may use it
+    agent          the far half of jobs on another machine
     hook           tell a client's model that jobs have ended
     hook_command   ... by hand
     hook_prompts   its part that looks for jobs at a prompt

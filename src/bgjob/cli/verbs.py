@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("serve", "serve MCP over HTTP, for many clients, and the page of all jobs"),
         "page": ("page", "open the page of bgjob serve in the browser: every job, live"),
         "token": ("token", "tokens for bgjob serve: add, list, remove"),
+        "agent": ("agent", "serve another machine's bgjob on stdin and stdout, which starts it by itself"),
         "hook": ("hook_command", "for the hooks of a client: tell its model which jobs have ended"),
     },
 }

@@ -5,8 +5,6 @@ call of the api.
 
     server         what bgjob tells of itself, and the start over stdio
     stdio          the transport: messages over stdin and stdout
-    line_reader    lines from a descriptor
-    outbox         lines for a client that may read slowly
     workers        threads for requests that take long
     stderr         the log of the server
     service        performs requests

@@ -15,8 +15,6 @@ from typing import NamedTuple, NoReturn
 
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.complaints import shown
-from bgjob.mcp.line_reader import lines
-from bgjob.mcp.outbox import Outbox
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import report, warn
 from bgjob.mcp.workers import Workers
@@ -25,6 +23,8 @@ from bgjob.protocol.connection import Cancelled, Connection, Response
 from bgjob.protocol.jsonrpc import PARSE_ERROR, Message, RequestId, RpcError, decoded, encoded
 from bgjob.protocol.request import Request
 from bgjob.protocol.server import Server
+from bgjob.system.line_reader import lines
+from bgjob.system.outbox import Outbox
 
 UNREAD_S = 10.0
 """How long after the end of stdin an answer may wait without a byte of it being read."""

@@ -21,7 +21,18 @@ from bgjob.core.job import (
 )
 from bgjob.core.late_pattern import late_pattern
 from bgjob.home import jobdir, queue_dir
-from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL, WATCH
+from bgjob.home.jobdir import (
+    LAUNCH,
+    LAUNCH_TAKEN,
+    LIMITS,
+    LOG,
+    OUTCOME,
+    RUN,
+    RUNS,
+    SPEC,
+    TERMINAL,
+    WATCH,
+)
 from bgjob.home.layout import is_directory
 from bgjob.store.record_schema import (
     Malformed,
@@ -206,6 +217,18 @@ def _why_lost(directory: str) -> str:
     if not processes.is_this_boot(run.boot_id):
         return "the machine was restarted while it ran"
     return "its shim and its guard were killed while it ran"
+
+
+def has_never_started(directory: str) -> bool:
+    """To be called by the holder of the job's lock. True: provably nothing was run, not even in part.
+
+    A shim reserves the room of the outcome before it starts anything. A launch file that was taken from the
+    queue says that a shim was about to start the job.
+    """
+    signs = (OUTCOME, f"{OUTCOME}.new", RUN, LOG, LAUNCH, LAUNCH_TAKEN)
+    if any(os.path.lexists(f"{directory}/{name}") for name in signs):
+        return False
+    return jobdir.read_record(f"{directory}/{SPEC}") is not None and not _is_of_another_boot(directory)
 
 
 def _is_plain_file(path: str) -> bool:

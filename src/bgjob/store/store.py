@@ -39,6 +39,7 @@ from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, 
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, newest_first
 from bgjob.store.records import (
+    has_never_started,
     read_groups,
     read_history,
     read_limited_by,
@@ -54,7 +55,7 @@ BOOT = "boot.json"
 ARGUMENT_MAX_BYTES = (128 << 10) - 1
 # Of 1.7 kB each.
 REMEMBERED_JOBS, GONE_REMEMBERED = 2_000, 100
-NAME_LOCKS = 64
+NAME_LOCKS, LOCK_TRIES = 64, 10
 ONE_BY_ONE = 50
 DIRECTORIES = (JOBS, SLOTS, DRAFTS, TRASH, INDEX, EVENTS, QUEUE)
 ELSEWHERE = "BGJOB_HOME can name another directory."
@@ -144,7 +145,18 @@ class Store:
     @contextlib.contextmanager
     def name_lock(self, name: str) -> Iterator[None]:
         """Held by a process that makes sure that there is only one job of this name."""
-        path = f"{self.home}/{SLOTS}/name-{zlib.crc32(name.encode(errors='replace')) % NAME_LOCKS}"
+        with self._lock_file("name", name):
+            yield
+
+    @contextlib.contextmanager
+    def id_lock(self, job_id: str) -> Iterator[None]:
+        """Held by a process that starts the job of this id, if it is not there yet."""
+        with self._lock_file("id", job_id):
+            yield
+
+    @contextlib.contextmanager
+    def _lock_file(self, kind: str, text: str) -> Iterator[None]:
+        path = f"{self.home}/{SLOTS}/{kind}-{zlib.crc32(text.encode(errors='replace')) % NAME_LOCKS}"
         try:
             self.prepare()
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -293,8 +305,9 @@ class Store:
         return job
 
     def _remember(self, job: Job) -> None:
-        """Not a job that cannot be read: that may be mended, e.g. by a chmod."""
-        if not job.is_understood:
+        """Not a job that cannot be read: that may be mended, e.g. by a chmod. Nor one that may have never
+        started: it may be begun again."""
+        if not job.is_understood or (isinstance(job.state, Lost) and job.run is None):
             return
         if len(self._ended) + len(self._specs) >= REMEMBERED_JOBS:
             # The last one: a reader of all jobs begins with the first ones. KeyError: another thread has
@@ -318,6 +331,35 @@ class Store:
             return  # it could not be moved: then it stays listed
         self.index.leave(place)
         self.forget(job_id)
+
+    def remove_unstarted(self, job_id: str) -> bool:
+        """Remove what a killed starter has left of a job, so that it can be started again.
+
+        By the holder of its id's lock. False: there is a job that may have started.
+        """
+        directory = self.directory(job_id)
+        if not is_directory(directory):
+            if os.path.lexists(f"{self.home}/{DRAFTS}/{job_id}"):
+                self._remove_remains(job_id)
+            return True
+        lock = queue_dir.hold(directory, tries=LOCK_TRIES) if has_never_started(directory) else None
+        if lock is None:
+            return False
+        try:
+            if has_never_started(directory):
+                self.remove("", job_id)
+                self._remove_remains(job_id)
+        finally:
+            os.close(lock)
+        return not is_directory(directory)
+
+    def _remove_remains(self, job_id: str) -> None:
+        """What is made before a job is visible: its draft, and its places in the index and in the queue."""
+        for place in [entry for entry in self.index.entries() if entry.endswith(job_id)]:
+            self.index.leave(place)
+        if entry := queue_dir.find(self.home, job_id):
+            queue_dir.leave(self.home, entry)
+        remove_tree(f"{self.home}/{DRAFTS}/{job_id}")
 
     def waiting(self) -> list[str]:
         """The entries of the queue, in the order in which the jobs are to start."""

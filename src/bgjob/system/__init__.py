@@ -11,6 +11,8 @@ of jobs on disk.
     inotify         wakes when something changes in a directory
     open_files      the limit of open files of a server, and that of its jobs
     waker           wakes a thread that sleeps in poll
+    line_reader     lines from a descriptor
+    outbox          lines for a reader that may be slow
     readiness       whether a descriptor becomes readable in time
     client_session  whose server or hook we are
     own_user        who runs us

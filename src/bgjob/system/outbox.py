@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from bgjob.mcp.line_reader import wait_until
+from bgjob.system.line_reader import wait_until
 
 ROOM_BYTES = 8 << 20
 """How much may wait for the client. Above it, no more requests are read."""

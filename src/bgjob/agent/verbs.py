@@ -1,0 +1,91 @@
+"""What an agent can be asked for. Words are keyword arguments, answers are JSON; bytes are text, as base64."""
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.agent.host import facts
+from bgjob.agent.news import News
+from bgjob.api.connect import connect_to_shim
+from bgjob.api.context import Context
+from bgjob.api.kill import kill_job
+from bgjob.api.start_once import start_once
+from bgjob.api.status import job_status
+from bgjob.api.status_json import activity_as_json
+from bgjob.api.wait import Cancellation
+from bgjob.core.errors import BgjobError
+from bgjob.core.job import Queued, Running
+
+# Answered by the thread that reads.
+QUICK = frozenset({"ping", "follow", "unfollow"})
+# Seen to their end, even if nobody hears of it.
+CHANGING = frozenset({"start", "kill"})
+VERBS = QUICK | CHANGING | {"status", "news", "info"}
+
+
+class Verbs:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._news = News(context)
+
+    def call(self, verb: str, words: Mapping[str, Any], wait: Cancellation | None = None) -> Any:
+        if verb not in VERBS:
+            raise BgjobError(f"This agent does not know {verb[:40]!r}: it may be of an older version.")
+        waits = {"wait": wait} if verb == "news" else {}
+        return getattr(self, verb)(**words, **waits)
+
+    def connected(self, job_id: str) -> socket.socket:
+        """To the job's shim. NoShim: there is none."""
+        self._context.store.load(job_id)
+        with connect_to_shim(self._context, job_id) as shim:
+            return socket.socket(fileno=os.dup(shim.fileno()))
+
+    # -- the verbs ----------------------------------------------------------------------------------
+
+    def ping(self) -> None:
+        pass
+
+    def start(self, id: str, command: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Asked for twice, by the same id, it is one job."""
+        job = start_once(self._context, command, **{**asked, "id": id})
+        spec = {"cwd": job.spec.cwd, "shell": job.spec.shell}
+        return {"spec": spec, "queued": isinstance(job.state, Queued)}
+
+    def kill(
+        self, job: str, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False
+    ) -> dict[str, Any]:
+        done = kill_job(self._context, job, grace_s=grace_s, signal=signal, only_signal=only_signal)
+        return {"status": done.status, "processes": done.processes}
+
+    def status(self, job: str, detail: bool = False) -> dict[str, Any]:
+        """What only a look at its processes tells."""
+        found = job_status(self._context, job, detail=detail)
+        activity = activity_as_json(found)
+        ports = {each["port"] for each in (activity or {}).get("listening") or ()}
+        return {
+            "descendants": found.descendants,
+            "left_running": found.left_running,
+            "waits_for_input": found.waits_for_input,
+            "prompt": found.prompt,
+            "activity": activity,
+            "ports": sorted(ports),
+        }
+
+    def info(self) -> dict[str, Any]:
+        states = [job.state for _, job in self._context.store.jobs()]
+        running = [state for state in states if isinstance(state, Running) and not isinstance(state, Queued)]
+        queued = sum(isinstance(state, Queued) for state in states)
+        slots = self._context.settings.max_jobs
+        return {**facts(), "jobs_running": len(running), "jobs_queued": queued, "slots": slots}
+
+    def follow(self, job: str, have: Mapping[str, int] | None = None) -> None:
+        self._news.follow(job, have or {})
+
+    def unfollow(self, job: str) -> None:
+        self._news.unfollow(job)
+
+    def news(
+        self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None = None
+    ) -> dict[str, Any]:
+        return self._news.take(since, timeout_s, most_bytes, wait)

@@ -1,0 +1,75 @@
+"""How an agent comes to be on another machine: a shell finds a Python, which takes its code from its stdin.
+
+`python3 -` would read its program to the end of stdin, and leave no channel: the text of `bootstrap` is counted.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+
+from bgjob.core.frozen import NOTHING, Frozen
+from bgjob.remote import bootstrap
+from bgjob.remote.archive import Archive, code_name
+
+MARK = bootstrap.MARK
+# python3 is what a host's user means by it; else the newest. Only if none of them is new enough, an older one.
+PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9")
+RUN = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
+# Without ' and !, which some login shells read between quotes. The look at a Python must not read our stdin.
+FIND_PYTHON = (
+    "for least in 11 9; do for python in {pythons}; do "
+    'if "$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, $least))" </dev/null 2>/dev/null; '
+    'then exec "$python" -I -S -c "{run}"; fi; done; done; '
+    'printf "\\n\\001bgjob {{\\"error\\": {{\\"kind\\": \\"NoPython\\", \\"text\\": '
+    '\\"there is no python3 of 3.9 or newer\\"}}}}\\n"'
+)
+
+
+class Order(Frozen):
+    """What an agent is started with."""
+
+    target: str = "the target"
+    """Its name, for errors."""
+    environ: Mapping[str, str] = NOTHING
+    """Beside the variables that it has over there, e.g. BGJOB_HOME."""
+    python: str | None = None
+    """Tried first, where it is not python3."""
+    code_root: str | None = None
+    """Where the code is to live; None: in the home over there."""
+    arguments: Sequence[str] = ()
+    is_quoted: bool = True
+    """False: the way there takes the words of a command, and not a line for a shell."""
+
+
+def command(order: Order) -> list[str]:
+    """What is run over there, as the last arguments of the way there."""
+    own = (_expanded(order.python),) if order.python else ()
+    script = FIND_PYTHON.format(pythons=" ".join([*own, *PYTHONS]), run=RUN)
+    words = ["sh", "-c", script]
+    return ["exec " + shlex.join(words)] if order.is_quoted else words
+
+
+def _expanded(python: str) -> str:
+    """A shell does not expand a quoted ~."""
+    if python.startswith("~/"):
+        return '"$HOME"' + shlex.quote(python[1:])
+    return shlex.quote(python)
+
+
+def first_words(order: Order) -> bytes:
+    """What is written into the pipe at once: the program, and its order."""
+    with open(bootstrap.__file__, "rb") as file:
+        program = file.read()
+    details = {
+        "names": {"3.11": code_name(), "3.9": code_name(lowered=True)},
+        "code_root": order.code_root,
+        "environ": dict(order.environ),
+        "arguments": list(order.arguments),
+    }
+    return b"%d\n" % len(program) + program + json.dumps(details).encode() + b"\n"
+
+
+def sent_code(archive: Archive) -> bytes:
+    digest = hashlib.sha256(archive.data).hexdigest()
+    return b"%d %s\n" % (len(archive.data), digest.encode()) + archive.data
