@@ -7,6 +7,8 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from bgjob.system import processes
 from tests.clusters.machine import Machine
+from tests.support.waiting import wait_until
 
 # A raylet gives up when a helper process of its own is not ready within 15 s, which a busy machine may need
 # (ray-project/ray#65983): it is started again, and that is said.
@@ -24,6 +28,7 @@ MOST_STARTS = 4
 STORE_BYTES = 80_000_000
 # below the ports that the kernel hands out by itself
 FIRST_PORT, LAST_PORT, PORTS_OF_A_NODE = 20_000, 32_000, 100
+PORTS_OF_THE_HEAD = ("ray-client-server-port", "port")
 NAMED_PORTS = (
     "metrics-export-port",
     "dashboard-agent-grpc-port",
@@ -31,8 +36,11 @@ NAMED_PORTS = (
     "runtime-env-agent-port",
     "node-manager-port",
     "object-manager-port",
-    "port",
+    *PORTS_OF_THE_HEAD,
 )
+
+# What a process of Ray is called: a worker has no other name, all others have the path of the package.
+OF_RAY = re.compile(rb"^ray::|/site-packages/ray/")
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None and not os.environ.get("CI"),
@@ -54,12 +62,22 @@ class Node:
             if self.machine.run(self.argv, str(self.log)) == 0:
                 return
             print(f"Ray at {self.ip} did not start ({attempt} of {MOST_STARTS}).", file=sys.stderr)
-            self.machine.kill_all()
+            self.kill_ray()
         raise RuntimeError(f"Ray at {self.ip} does not start: {self.log.read_text()[-2000:]}")
 
     def raylet(self) -> int:
         (pid,) = self.machine.named("raylet")
         return pid
+
+    def kill_ray(self) -> None:
+        """All of Ray on this machine, and nothing else: its jobs run on."""
+        wait_until(self._has_killed_ray, "nothing of Ray is left")
+
+    def _has_killed_ray(self) -> bool:
+        left = [pid for pid in self.machine.processes() if OF_RAY.search(_command_of(pid))]
+        for pid in left:
+            processes.send(pid, signal.SIGKILL)
+        return not left
 
 
 @dataclass
@@ -67,8 +85,15 @@ class RayCluster:
     """`nodes[0]` is the head."""
 
     address: str
+    client_address: str
+    """For drivers on machines that are no nodes of it."""
     directory: Path
     nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        """The home directory of all nodes, as on a shared file system. Ray opens its own directory to everybody."""
+        return self.directory / "home"
 
     def run(self, program: str, *arguments: str) -> str:
         """What a driver of its own prints, as the last line: no test imports Ray."""
@@ -79,10 +104,19 @@ class RayCluster:
         return done.stdout.strip().rpartition("\n")[2]
 
 
+def _command_of(pid: int) -> bytes:
+    return processes.read_if_there(f"/proc/{pid}/cmdline") or b""
+
+
 def environ() -> dict[str, str]:
     """Without the words of another Ray."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return kept | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+    return kept | {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DISABLE_IMPORT_WARNING": "1",
+        # a node that does not answer is given up after 5 s, not after 15
+        "RAY_health_check_period_ms": "1000",
+    }
 
 
 @contextlib.contextmanager
@@ -90,9 +124,11 @@ def ray_cluster(directory: Path, *options: Mapping[str, str]) -> Iterator[RayClu
     """A node for each of `options`: words of `ray start`, by name. `directory` has a short path: it has sockets."""
     with contextlib.ExitStack() as stack:
         ports = stack.enter_context(_free_ports(len(options)))
-        cluster = RayCluster(f"127.0.0.11:{ports['port']}", directory)
+        client = f"ray://127.0.0.11:{ports['ray-client-server-port']}"
+        cluster = RayCluster(f"127.0.0.11:{ports['port']}", client, directory)
+        cluster.home.mkdir()
         for place, words in enumerate(options):
-            machine = stack.enter_context(Machine(environ() | {"HOME": str(directory)}))
+            machine = stack.enter_context(Machine(environ() | {"HOME": str(cluster.home)}))
             node = Node(
                 f"127.0.0.{11 + place}",
                 machine,
@@ -106,24 +142,27 @@ def ray_cluster(directory: Path, *options: Mapping[str, str]) -> Iterator[RayClu
 
 def _argv(cluster: RayCluster, place: int, ports: Mapping[str, int], words: Mapping[str, str]) -> list[str]:
     shift = PORTS_OF_A_NODE * place
-    own = {name: str(port + shift) for name, port in ports.items() if name != "port"}
-    join = (
-        {"address": cluster.address} if place else {"port": str(ports["port"]), "include-dashboard": "false"}
-    )
-    # a log monitor sends what workers print to drivers: nobody here asks for that
-    common = {
-        "object-store-memory": str(STORE_BYTES),
-        "temp-dir": str(cluster.directory),
-        "include-log-monitor": "false",
+    own = {
+        name: str(port + shift) for name, port in ports.items() if not (place and name in PORTS_OF_THE_HEAD)
     }
-    given = {"node-ip-address": f"127.0.0.{11 + place}", "num-cpus": "2"} | common | own | join | dict(words)
+    given = {
+        "node-ip-address": f"127.0.0.{11 + place}",
+        "num-cpus": "2",
+        "object-store-memory": str(STORE_BYTES),
+        "temp-dir": str(cluster.directory / "ray"),
+        # it would send what workers print to drivers: nobody here asks for that
+        "include-log-monitor": "false",
+        **({"address": cluster.address} if place else {"include-dashboard": "false"}),
+        **own,
+        **words,
+    }
     flags = ["--disable-usage-stats", *([] if place else ["--head"])]
     ray = Path(sys.executable).with_name("ray")
     return [
         str(ray),
         "start",
         *flags,
-        *itertools.chain(*((f"--{name}", value) for name, value in given.items())),
+        *itertools.chain(*((f"--{name}", word) for name, word in given.items())),
     ]
 
 

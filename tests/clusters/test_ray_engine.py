@@ -1,8 +1,11 @@
 """Room for jobs on a real Ray: what the gateway grants, queues and refuses, and what becomes of it after kills."""
 
+import base64
 import contextlib
+import getpass
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,21 +24,36 @@ from bgjob.remote.ray import RayGateway
 from bgjob.remote.ray_process import PACKAGE, STUB
 from bgjob.system import processes
 from tests.clusters.ray_cluster import RayCluster, needs_ray, ray_cluster
+from tests.support.gate import Gate
 from tests.support.waiting import wait_until
 
 pytestmark = needs_ray
 
 CPUS_OF_A_NODE = 2
 HEAD, WORKER = "127.0.0.11", "127.0.0.12"
+SEGMENT = re.compile(r"log/\d+")
 ECHO = ["-c", "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
+@contextlib.contextmanager
+def new_cluster() -> Iterator[RayCluster]:
     """A head, and a node that says that it has GPUs. Sockets are in its directory: so its path is short."""
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bgjob-ray-")))
         yield stack.enter_context(ray_cluster(directory, {}, {"num-gpus": "2", "labels": "kind=gpu"}))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """One for all tests that do it no harm."""
+    with new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[RayCluster]:
+    with new_cluster() as cluster:
+        yield cluster
 
 
 class Near:
@@ -71,6 +89,39 @@ class Near:
     def release(self, job_id: str) -> None:
         self.call(self.gateway.release, job_id)
 
+    def start(self, job_id: str, node: str, command: str, env: Mapping[str, str] | None = None) -> None:
+        """By the agent on its node."""
+
+        async def start() -> None:
+            channel = await self.gateway.open_channel(node)
+            await channel.call("start", id=job_id, command=command, asked={"env": dict(env or {})})
+            await channel.close()
+
+        self.call(start)
+
+    def end_of(self, job_id: str, node: str) -> tuple[int, str]:
+        """Its exit code and what it has printed, once it is over."""
+
+        async def end() -> tuple[int, str]:
+            channel = await self.gateway.open_channel(node)
+            await channel.call("follow", job=job_id)
+            told: dict[str, Any] = {}
+            printed = b""
+            while "outcome.json" not in told:
+                answer = await channel.call("news", since=None, timeout_s=30, most_bytes=1 << 20)
+                news = answer["jobs"].get(job_id, {})
+                told |= news.get("records", {})
+                printed += b"".join(
+                    base64.b64decode(file["data"])
+                    for file in news.get("files", [])
+                    if SEGMENT.fullmatch(file["name"])
+                )
+            await channel.close()
+            return told["outcome.json"]["exit_code"], printed.decode()
+
+        code, printed = self.call(end)
+        return code, printed
+
     def free(self, node: str) -> Mapping[str, float]:
         free: Mapping[str, float] = next(
             each for each in self.call(self.gateway.info) if each["node"] == node
@@ -78,13 +129,19 @@ class Near:
         return free
 
 
-@pytest.fixture
-def near(portal: BlockingPortal, cluster: RayCluster) -> Iterator[Near]:
-    near = Near(portal, RayGateway("ray", cluster.address))
+@contextlib.contextmanager
+def connected(portal: BlockingPortal, address: str) -> Iterator[Near]:
+    near = Near(portal, RayGateway("ray", address))
     yield near
     for job_id in near.requests:
         near.release(job_id)
     near.call(near.gateway.close)
+
+
+@pytest.fixture
+def near(portal: BlockingPortal, cluster: RayCluster) -> Iterator[Near]:
+    with connected(portal, cluster.address) as near:
+        yield near
 
 
 # -- the gateway ------------------------------------------------------------------------------------
@@ -98,6 +155,7 @@ def test_nothing_but_answers_is_on_the_stdout_of_the_gateway(cluster: RayCluster
     ) as gateway:
         assert gateway.stdin
         assert gateway.stdout
+        assert gateway.stderr
         assert json.loads(gateway.stdout.readline())["hello"] == 1
         words = {"channel": 3, "node": HEAD, "argv": ECHO}
         gateway.stdin.write(json.dumps({"id": 1, "verb": "open", "words": words}).encode() + b"\n")
@@ -106,6 +164,7 @@ def test_nothing_but_answers_is_on_the_stdout_of_the_gateway(cluster: RayCluster
         for worker in cluster.nodes[0].machine.named("ray::AgentActor"):
             os.kill(worker, signal.SIGKILL)
         assert json.loads(gateway.stdout.readline()) == {"channel": 3, "end": True}
+        assert any(b"(raylet)" in line for line in gateway.stderr)
         gateway.stdin.close()
         assert gateway.stdout.read() == b""
 
@@ -238,6 +297,115 @@ def test_a_lease_of_gpus_that_was_killed_is_reported(near: Near, cluster: RayClu
     assert reason == "its lease was lost, and cannot be taken again: Ray would choose other GPUs"
 
 
+# -- jobs ---------------------------------------------------------------------------------------------
+
+
+def test_a_job_runs_where_it_has_its_room_and_sees_nothing_of_rays_worker(
+    near: Near, cluster: RayCluster
+) -> None:
+    job_id, placed = near.submit(labels={"kind": "gpu"})
+    near.start(job_id, placed["node"], "env | grep -E '^(RAY_|OMP_|PYTHONBREAK)'; pwd; exit 7")
+    assert near.end_of(job_id, WORKER) == (7, f"RAY_ADDRESS={cluster.address}\n{cluster.home}\n")
+    assert (cluster.home / f".local/state/bgjob/ray/{getpass.getuser()}/{WORKER}/jobs/{job_id}").is_dir()
+
+
+def test_a_queued_job_runs_when_room_comes(near: Near) -> None:
+    first, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    second, _ = near.submit(cpus=2, labels={"kind": "gpu"})
+    near.release(first)
+    node = near.wait_until("placed", second)["node"]
+    near.start(second, node, "exit 3")
+    assert near.end_of(second, node) == (3, "")
+
+
+def test_a_job_sees_the_gpus_that_ray_has_chosen(near: Near) -> None:
+    job_id, _ = near.submit(gpus=2)
+    placed = near.wait_until("placed", job_id)
+    near.start(job_id, placed["node"], "echo $CUDA_VISIBLE_DEVICES", placed["environ"])
+    assert near.end_of(job_id, WORKER) == (0, "0,1\n")
+
+
+def test_a_client_of_the_cluster_can_do_the_same(portal: BlockingPortal, cluster: RayCluster) -> None:
+    """From a machine that is no node of it."""
+    with connected(portal, cluster.client_address) as near:
+        job_id, placed = near.submit()
+        near.start(job_id, placed["node"], "echo far; exit 5")
+        assert near.end_of(job_id, placed["node"]) == (5, "far\n")
+
+
+KILL_AGENTS = """
+for name in ray.util.list_named_actors():
+    if name.startswith("bgjob-agent-"): ray.kill(ray.get_actor(name))
+"""
+
+
+def test_a_job_outlives_the_actor_through_which_it_was_started(
+    near: Near, cluster: RayCluster, gate: Gate
+) -> None:
+    job_id, placed = near.submit()
+    near.start(job_id, placed["node"], f"{gate.pause}; echo after; exit 6")
+    gate.wait_until_reached()
+    channel = near.call(near.gateway.open_channel, placed["node"])
+    cluster.run(KILL_AGENTS)
+    near.call(channel.wait_broken)
+    near.call(channel.close)
+    gate.open()
+    assert near.end_of(job_id, placed["node"]) == (6, "after\n")
+
+
+def test_a_job_outlives_the_gateway(near: Near, gate: Gate) -> None:
+    job_id, placed = near.submit()
+    near.start(job_id, placed["node"], f"{gate.pause}; exit 8")
+    gate.wait_until_reached()
+    os.kill(_gateways()[-1], signal.SIGKILL)
+    with contextlib.suppress(TargetUnreachable):  # if its end was not seen yet
+        near.state(job_id)
+    gate.open()
+    assert near.end_of(job_id, placed["node"]) == (8, "")
+
+
+def test_a_job_outlives_the_raylet_of_its_node(
+    portal: BlockingPortal, own_cluster: RayCluster, gate: Gate
+) -> None:
+    with connected(portal, own_cluster.address) as near:
+        job_id, _ = near.submit(labels={"kind": "gpu"})
+        near.start(job_id, WORKER, f"{gate.pause}; echo on; exit 9")
+        gate.wait_until_reached()
+        os.kill(own_cluster.nodes[1].raylet(), signal.SIGKILL)
+        assert (
+            near.wait_until("unreachable", job_id, WORKER)["reason"] == f"node {WORKER} has left the cluster"
+        )
+        with pytest.raises(TargetUnreachable, match=f"node {WORKER} is not in the cluster"):
+            near.end_of(job_id, WORKER)
+        assert near.free(HEAD)["CPU"] == CPUS_OF_A_NODE  # its lease was not taken to another node for good
+        own_cluster.nodes[1].kill_ray()
+        own_cluster.nodes[1].start()
+        near.wait_until("placed", job_id, WORKER)
+        gate.open()
+        assert near.end_of(job_id, WORKER) == (9, "on\n")
+
+
+def test_a_job_is_found_again_in_a_new_cluster(
+    portal: BlockingPortal, own_cluster: RayCluster, gate: Gate
+) -> None:
+    """All of Ray was killed, on all nodes. The homes are found by the addresses of the nodes."""
+    with connected(portal, own_cluster.address) as near:
+        job_id, placed = near.submit()
+        near.start(job_id, placed["node"], f"{gate.pause}; exit 11")
+        gate.wait_until_reached()
+        for node in own_cluster.nodes:
+            node.kill_ray()
+        near.call(near.gateway.close)
+        with pytest.raises(TargetUnreachable, match="no Ray answers"):
+            near.state(job_id, placed["node"])
+        for node in own_cluster.nodes:
+            node.start()
+        assert near.state(job_id, placed["node"])["state"] == "unleased"
+        near.wait_until("placed", job_id, placed["node"])
+        gate.open()
+        assert near.end_of(job_id, placed["node"]) == (11, "")
+
+
 # -- what runs on the nodes -----------------------------------------------------------------------------
 
 
@@ -257,6 +425,19 @@ def test_the_actors_need_nothing_of_bgjob_on_the_nodes() -> None:
     bare = [sys.executable, "-I", "-S", "-c", load, sysconfig.get_path("purelib")]
     loaded = subprocess.run(bare, input=sent, capture_output=True, check=True)
     assert loaded.stdout == b"['AgentActor', 'Lease']\n"
+
+
+IDLE_ACTOR = """
+from bgjob.remote.ray_gateway.actors import AgentActor
+actor = ray.remote(AgentActor).options(name="idle", lifetime="detached", max_restarts=-1, num_cpus=0).remote(0.2)
+ray.get(actor.where.remote())
+"""
+NAMES = "print(ray.util.list_named_actors())"
+
+
+def test_an_actor_without_channels_ends(cluster: RayCluster) -> None:
+    cluster.run(IDLE_ACTOR)
+    wait_until(lambda: "idle" not in cluster.run(NAMES), "the idle actor has ended", every_s=0.1)
 
 
 def _gateways() -> list[int]:

@@ -10,6 +10,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.core.frozen import NOTHING
+from bgjob.remote.channel import Channel
+from bgjob.remote.loader import RUN, Order
 from bgjob.remote.ray_process import Pipe, Process
 
 ANSWER_PATIENCE_S = 30.0
@@ -51,6 +54,11 @@ class RayGateway:
         """The nodes: node, host, alive, total, free, labels."""
         nodes: list[dict[str, Any]] = await self._ask("nodes")
         return nodes
+
+    async def open_channel(self, node: str, environ: Mapping[str, str] = NOTHING) -> Channel:
+        """To an agent on that node, whose home is its own, below `root`. `environ`: the settings of that home."""
+        pipe = await self.open_pipe(node, ["-I", "-S", "-c", RUN])
+        return await Channel.over(pipe, Order(target=self._target, environ=environ))
 
     async def open_pipe(self, node: str, argv: list[str]) -> Pipe:
         """A program in Python on that node, run by the interpreter of Ray's workers."""

@@ -136,10 +136,9 @@ class Process:
             call.set_result(message["ok"])
 
     def _take_from_pipe(self, number: int, data: str | None) -> None:
-        if data is None and (pipe := self._pipes.pop(number, None)):
-            pipe.end()
-        elif data is not None and (pipe := self._pipes.get(number)):
-            pipe.stdout.feed_data(base64.b64decode(data))
+        pipe = self._pipes.pop(number, None) if data is None else self._pipes.get(number)
+        if pipe:
+            pipe.take(None if data is None else base64.b64decode(data))
 
     def _error(self, error: Mapping[str, str]) -> Exception:
         kind = TargetRefused if error["kind"] == "Refused" else TargetUnreachable
@@ -151,7 +150,7 @@ class Process:
             if not call.done():
                 call.set_exception(TargetUnreachable(self._target, self.why_ended))
         for pipe in self._pipes.values():
-            pipe.end()
+            pipe.take(None)
 
     async def _keep_last_words(self) -> None:
         assert self._process.stderr
@@ -177,7 +176,7 @@ class Process:
 
 
 class Pipe:
-    """To a program on a node, with the words of a process of asyncio: it is used in the place of one."""
+    """To a program on a node. A channel goes over it in the place of a process."""
 
     def __init__(self, number: int, say: Callable[[Mapping[str, Any]], None]) -> None:
         self._number, self._say = number, say
@@ -187,24 +186,32 @@ class Pipe:
 
     def write(self, data: bytes) -> None:
         for start in range(0, len(data), PIECE_BYTES):
-            piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
-            self._say({"channel": self._number, "data": piece})
+            self._tell(data=base64.b64encode(data[start : start + PIECE_BYTES]).decode())
 
     async def drain(self) -> None:
-        """There is nothing to wait for: see `Process`."""
+        """There is nothing to wait for: the gateway takes all at once."""
 
     def close(self) -> None:
-        with contextlib.suppress(TargetUnreachable):
-            self._say({"channel": self._number, "end": True})
+        self._tell(end=True)
 
-    kill = close
+    def kill(self) -> None:
+        self.close()
+        self.take(None)
 
     async def wait(self) -> None:
         await self._ended.wait()
 
-    def end(self) -> None:
-        self.stdout.feed_eof()
-        self._ended.set()
+    def take(self, data: bytes | None) -> None:
+        """What the program says; None: its end."""
+        if data is None:
+            self.stdout.feed_eof()
+            self._ended.set()
+        elif not self._ended.is_set():
+            self.stdout.feed_data(data)
+
+    def _tell(self, **words: Any) -> None:
+        with contextlib.suppress(TargetUnreachable):  # then the reader is told of the end
+            self._say({"channel": self._number, **words})
 
 
 def _why(error: Mapping[str, str], python: str) -> str:

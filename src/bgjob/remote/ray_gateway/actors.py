@@ -15,9 +15,8 @@ from asyncio.subprocess import PIPE, Process
 from typing import Any
 
 READ_BYTES = 1 << 20
-IDLE_S = 600.0
-"""After so long without a channel the actor ends: nobody wants its memory to be held for ever."""
-LOOK_S = 30.0
+# Nobody wants the memory of an actor to be held for ever.
+IDLE_S, LOOKS = 600.0, 10
 # What Ray tells libraries in its workers is not meant for jobs.
 OF_THE_WORKER = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
 
@@ -34,7 +33,9 @@ class AgentActor:
     An agent is a child of a worker, and killed with it. A shim is not: it leaves the worker's tree by a double fork.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        """`idle_s`: so long it waits for another channel, and then it ends."""
+        self._idle_s = idle_s
         self._agents: dict[str, Process] = {}
         self._used_at = time.monotonic()
         self._watch: asyncio.Task[None] | None = None
@@ -85,8 +86,8 @@ class AgentActor:
     async def _end_when_idle(self) -> None:
         import ray
 
-        while time.monotonic() < self._used_at + IDLE_S:
-            await asyncio.sleep(LOOK_S)
+        while time.monotonic() < self._used_at + self._idle_s:
+            await asyncio.sleep(self._idle_s / LOOKS)
             if any(agent.returncode is None for agent in self._agents.values()):
                 self._used_at = time.monotonic()
         ray.kill(ray.get_runtime_context().current_actor)

@@ -39,7 +39,9 @@ class Nodes:
 def _free() -> Mapping[str, Mapping[str, float]]:
     """By the ids of nodes. Who is connected as a client (ray://) can ask that only of a worker."""
     if ray.util.client.ray.is_connected():
-        free: Mapping[str, Mapping[str, float]] = ray.get(ray.remote(num_cpus=0)(available_resources_per_node).remote())
+        free: Mapping[str, Mapping[str, float]] = ray.get(
+            ray.remote(num_cpus=0)(available_resources_per_node).remote()
+        )
         return free
     return available_resources_per_node()  # type: ignore[no-any-return]
 
