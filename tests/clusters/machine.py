@@ -17,12 +17,13 @@ class Machine(contextlib.AbstractContextManager["Machine"]):
     """What a command leaves behind stays below this process, also after a double fork, and is ended by pid."""
 
     def __init__(self, environ: dict[str, str]) -> None:
+        """`environ`: of its commands."""
+        self._environ = environ
         self._process: subprocess.Popen[str] = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environ,
             start_new_session=True,
         )
 
@@ -33,7 +34,9 @@ class Machine(contextlib.AbstractContextManager["Machine"]):
         """The exit status of a command, whose words go to the file `output`."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps({"argv": argv, "output": output}) + "\n")
+        self._process.stdin.write(
+            json.dumps({"argv": argv, "environ": self._environ, "output": output}) + "\n"
+        )
         self._process.stdin.flush()
         return int(self._process.stdout.readline() or -1)
 
@@ -61,7 +64,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, _reap)
     for line in sys.stdin:
         order = json.loads(line)
-        print(_status_of(order["argv"], order["output"]), flush=True)
+        print(_status_of(**order), flush=True)
     _end_all()
 
 
@@ -71,13 +74,13 @@ def _reap(*_: object) -> None:
             ended[dead[0]] = dead[1]
 
 
-def _status_of(argv: list[str], output: str) -> int:
+def _status_of(argv: list[str], environ: dict[str, str], output: str) -> int:
     writes = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, output, writes, 0o600),
     ]
-    pid = os.posix_spawn(argv[0], argv, os.environ, file_actions=[*files, (os.POSIX_SPAWN_DUP2, 1, 2)])
+    pid = os.posix_spawn(argv[0], argv, environ, file_actions=[*files, (os.POSIX_SPAWN_DUP2, 1, 2)])
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:  # _reap was first

@@ -42,6 +42,16 @@ NAMED_PORTS = (
 # What a process of Ray is called: a worker has no other name, all others have the path of the package.
 OF_RAY = re.compile(rb"^ray::|/site-packages/ray/")
 
+# The nodes run the interpreter of the tests, where bgjob is installed: they do not see it.
+WITHOUT_BGJOB = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "bgjob":
+            raise ModuleNotFoundError("bgjob is not installed on the nodes", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None and not os.environ.get("CI"),
     reason="Ray is not installed here: scripts/test clusters installs it, pip install 'bgjob[ray]' too",
@@ -95,6 +105,17 @@ class RayCluster:
         """The home directory of all nodes, as on a shared file system. Ray opens its own directory to everybody."""
         return self.directory / "home"
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """Of its nodes, which share a home directory, and on which bgjob is not installed."""
+        return {"HOME": str(self.home), "PYTHONPATH": str(self.directory / "without")}
+
+    def make_directories(self) -> None:
+        self.home.mkdir()
+        hidden = self.directory / "without" / "sitecustomize.py"
+        hidden.parent.mkdir()
+        hidden.write_text(WITHOUT_BGJOB)
+
     def run(self, program: str, *arguments: str) -> str:
         """What a driver of its own prints, as the last line: no test imports Ray."""
         connect = f"ray.init({self.address!r}, namespace='bgjob', log_to_driver=False, logging_level='ERROR')"
@@ -126,9 +147,9 @@ def ray_cluster(directory: Path, *options: Mapping[str, str]) -> Iterator[RayClu
         ports = stack.enter_context(_free_ports(len(options)))
         client = f"ray://127.0.0.11:{ports['ray-client-server-port']}"
         cluster = RayCluster(f"127.0.0.11:{ports['port']}", client, directory)
-        cluster.home.mkdir()
+        cluster.make_directories()
         for place, words in enumerate(options):
-            machine = stack.enter_context(Machine(environ() | {"HOME": str(cluster.home)}))
+            machine = stack.enter_context(Machine(environ() | cluster.environ))
             node = Node(
                 f"127.0.0.{11 + place}",
                 machine,

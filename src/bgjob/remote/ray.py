@@ -6,6 +6,7 @@ The gateway is started on first use, and again on the next use after its end: wh
 """
 
 import asyncio
+import getpass
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,10 @@ from bgjob.remote.loader import RUN, Order
 from bgjob.remote.ray_process import Pipe, Process
 
 ANSWER_PATIENCE_S = 30.0
+ROOT = "~/.local/state/bgjob/ray/{user}"
+"""Below it, the homes of nodes: they may share a file system, and Ray runs as the same user for all of us."""
+# Ray says how many jobs a node has room for, and nobody else.
+SETTINGS = {"MCP_BG_MAX_JOBS": "1000"}
 
 
 class RayGateway:
@@ -25,8 +30,9 @@ class RayGateway:
     """
 
     def __init__(self, target: str, address: str, python: str | None = None, root: str | None = None) -> None:
-        self._target, self._address, self._python = target, address, python or sys.executable
-        self._root = root
+        self._target, self._python = target, python or sys.executable
+        user = getpass.getuser()
+        self._arguments = (address, user, root or ROOT.format(user=user))
         self._process: Process | None = None
         self._starting = asyncio.Lock()
 
@@ -38,8 +44,9 @@ class RayGateway:
     async def states(self, jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """{id: {"state", "node", "environ", "reason"}} of {id: {"request": resources, "node": where it was placed}}.
 
-        placed, queued, unleased (it was placed there, and its room is not held any more), unreachable (its node has
-        left the cluster), gone (it was never placed, and its lease is not there).
+        placed, queued, over (it has ended there, and its room was given back), unleased (it was placed there, and its
+        room is not held any more), unreachable (its node has left the cluster), gone (it was never placed, and its
+        lease is not there).
         """
         states: dict[str, dict[str, Any]] = await self._ask("states", jobs=dict(jobs))
         return states
@@ -58,12 +65,12 @@ class RayGateway:
     async def open_channel(self, node: str, environ: Mapping[str, str] = NOTHING) -> Channel:
         """To an agent on that node, whose home is its own, below `root`. `environ`: the settings of that home."""
         pipe = await self.open_pipe(node, ["-I", "-S", "-c", RUN])
-        return await Channel.over(pipe, Order(target=self._target, environ=environ))
+        return await Channel.over(pipe, Order(target=self._target, environ={**SETTINGS, **environ}))
 
     async def open_pipe(self, node: str, argv: list[str]) -> Pipe:
         """A program in Python on that node, run by the interpreter of Ray's workers."""
         process = await self._running()
-        return await process.open_pipe(node, argv, self._root)
+        return await process.open_pipe(node, argv)
 
     async def _ask(self, verb: str, **words: Any) -> Any:
         return await (await self._running()).ask(verb, ANSWER_PATIENCE_S, **words)
@@ -71,7 +78,7 @@ class RayGateway:
     async def _running(self) -> Process:
         async with self._starting:
             if self._process is None or self._process.why_ended:
-                self._process = await Process.start(self._target, self._address, self._python)
+                self._process = await Process.start(self._target, self._python, *self._arguments)
             return self._process
 
     async def close(self) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import collections
 import contextlib
-import getpass
 import itertools
 import json
 import os
@@ -47,10 +46,11 @@ class Process:
         self._listening = [asyncio.create_task(self._keep_last_words())]
 
     @classmethod
-    async def start(cls, target: str, address: str, python: str) -> "Process":
+    async def start(cls, target: str, python: str, *arguments: str) -> "Process":
+        """`arguments`: of the gateway."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *(python, "-c", STUB, PACKAGE, address, getpass.getuser()),
+                *(python, "-c", STUB, PACKAGE, *arguments),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -67,7 +67,9 @@ class Process:
         except BaseException as error:
             await gateway.close()
             if isinstance(error, TimeoutError):
-                raise TargetUnreachable(target, f"Ray at {address} does not answer") from None
+                raise TargetUnreachable(
+                    target, f"Ray does not answer within {HELLO_PATIENCE_S:.0f} s"
+                ) from None
             raise
         gateway._listening.append(asyncio.create_task(gateway._listen()))
         return gateway
@@ -97,11 +99,11 @@ class Process:
         finally:
             self._calls.pop(number, None)
 
-    async def open_pipe(self, node: str, argv: list[str], root: str | None) -> "Pipe":
+    async def open_pipe(self, node: str, argv: list[str]) -> "Pipe":
         number = next(self._numbers)
         pipe = self._pipes[number] = Pipe(number, self._say)
         try:
-            await self.ask("open", OPEN_PATIENCE_S, channel=number, node=node, argv=argv, root=root)
+            await self.ask("open", OPEN_PATIENCE_S, channel=number, node=node, argv=argv)
         except BaseException:
             pipe.close()
             del self._pipes[number]

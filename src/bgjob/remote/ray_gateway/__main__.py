@@ -1,6 +1,8 @@
 """The gateway to a Ray cluster: a process of its own, because Ray prints to stdout and ends its process at will.
 
-    python -m bgjob.remote.ray_gateway ADDRESS USER          a driver of the cluster, until the end of its stdin
+    python -m bgjob.remote.ray_gateway ADDRESS USER ROOT          a driver of the cluster, until the end of its stdin
+
+`ROOT`: a directory on the nodes; below it each of them has a home of its own, named for its address.
 
 JSON lines on stdin and stdout. First {"hello": 1, "ray": VERSION, ...}, or {"error": {"kind", "text"}} in its place.
 
@@ -20,38 +22,33 @@ import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-MOST_CALLS = 32
-"""Calls of Ray that block, at a time."""
 READ_BYTES = 1 << 20
 LISTENER_PATIENCE_S = 10.0
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Gateway:
-    def __init__(self, say: Callable[[dict[str, Any]], None], user: str) -> None:
+    def __init__(self, say: Callable[[dict[str, Any]], None], user: str, root: str) -> None:
+        from bgjob.remote.ray_gateway.agents import Agents
         from bgjob.remote.ray_gateway.channels import Channels
         from bgjob.remote.ray_gateway.leases import Leases
+        from bgjob.remote.ray_gateway.room import Room
+        from bgjob.remote.ray_gateway.threads import Threads
 
-        self._say, self._leases, self._channels = say, Leases(), Channels(say, user)
-        self._threads = ThreadPoolExecutor(MOST_CALLS)
+        threads, agents = Threads(), Agents(user, root)
+        room = Room(Leases(root), agents, threads)
+        self._say, self._channels = say, Channels(say, agents)
         self._tasks: set[asyncio.Task[None]] = set()
         self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
-            "place": self._in_thread(self._leases.place),
-            "states": self._in_thread(self._leases.states),
-            "release": self._in_thread(self._leases.release),
-            "nodes": self._in_thread(_nodes),
+            "place": room.place,
+            "states": room.states,
+            "release": room.release,
+            "nodes": lambda: threads.run(_nodes),
             "open": self._channels.open,
             "ping": _ping,
         }
-
-    def _in_thread(self, call: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-        def ask(**words: Any) -> Awaitable[Any]:
-            return asyncio.get_running_loop().run_in_executor(self._threads, lambda: call(**words))
-
-        return ask
 
     def take(self, message: dict[str, Any]) -> None:
         if "channel" in message:
@@ -90,13 +87,13 @@ def _connect(address: str) -> dict[str, Any]:
     """To the cluster. What it says: the first line."""
     import ray
 
-    from bgjob.remote.ray_gateway import actors
-    from bgjob.remote.ray_gateway.leases import NAMESPACE
+    from bgjob.remote import ray_gateway
+    from bgjob.remote.ray_gateway.actors import NAMESPACE
 
     _need_listener(address)
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
     # bgjob is not installed on the nodes: these classes travel whole, and not as names of a module
-    ray.cloudpickle.register_pickle_by_value(actors)
+    ray.cloudpickle.register_pickle_by_value(ray_gateway)
     return {
         "hello": 1,
         "ray": ray.__version__,
@@ -141,21 +138,21 @@ def _own_stdout() -> Callable[[dict[str, Any]], None]:
     return say
 
 
-async def _main(address: str, user: str, say: Callable[[dict[str, Any]], None]) -> None:
+async def _main(address: str, user: str, root: str, say: Callable[[dict[str, Any]], None]) -> None:
     source = await _stdin()
     try:
         hello = await asyncio.to_thread(_connect, address)
     except Exception as error:  # noqa: BLE001  in place of the first line
         return say({"error": _packed(error)})
-    gateway = Gateway(say, user)
+    gateway = Gateway(say, user, root)
     say(hello)
     await _serve(source, gateway)
 
 
 def main() -> None:
     say = _own_stdout()
-    address, user = sys.argv[1:]
-    asyncio.run(_main(address, user, say))
+    address, user, root = sys.argv[1:]
+    asyncio.run(_main(address, user, root, say))
     os._exit(0)  # our leases and agents stay; threads that wait for Ray do not hold us
 
 

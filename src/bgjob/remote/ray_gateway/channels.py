@@ -1,55 +1,29 @@
 """Pipes to agents on the nodes of a Ray cluster. For the gateway process alone.
 
-    gateway ── calls of Ray ── actor on the node ── pipe ── agent
-
-There is one actor for each node, user and version of its code. It outlives the gateway, and is made again where it is
-not. That of another version ends when it has been idle for a while.
+gateway ── calls of Ray ── actor on the node ── pipe ── agent
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import ray
-from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-from bgjob.remote.ray_gateway.actors import AgentActor, version_of_actors
-from bgjob.remote.ray_gateway.nodes import Nodes
-
-CALLS_OF_AN_ACTOR = 1000
-"""At a time: each channel has one that waits for what its agent says."""
-ROOT = "~/.local/state/bgjob/ray/{user}"
-"""Below it, the homes of nodes: they may share a file system, and Ray runs as the same user for all of us."""
-MOST_TRIES = 3
-UP_PATIENCE_S = 30.0
-"""Until an actor answers: a worker is started, which a busy machine may take seconds for."""
-
-
-class NodeAway(Exception):
-    """The node is not in the cluster, or does not answer."""
+from bgjob.remote.ray_gateway.agents import PATIENCE_S, Agents
 
 
 class Channels:
-    def __init__(self, say: Callable[[dict[str, Any]], None], user: str) -> None:
-        self._say, self._user = say, re.sub(r"[^\w.-]", "_", user)
-        self._root = ROOT.format(user=self._user)
-        self._version = version_of_actors()
-        self._actor = ray.remote(AgentActor)
+    def __init__(self, say: Callable[[dict[str, Any]], None], agents: Agents) -> None:
+        self._say, self._agents = say, agents
         self._open: dict[int, Channel] = {}
 
-    async def open(self, channel: int, node: str, argv: list[str], root: str | None = None) -> dict[str, Any]:
-        """An agent on this node, started for this channel. Each node has a home of its own below `root`."""
-        actor = await self._actor_on(node)
+    async def open(self, channel: int, node: str, argv: list[str]) -> dict[str, Any]:
+        """An agent on this node, started for this channel."""
+        actor = await self._agents.on(node)
         opened = Channel(channel, actor, self._say)
-        await asyncio.wait_for(
-            actor.open.remote(opened.key, argv, f"{root or self._root}/{node}"), UP_PATIENCE_S
-        )
+        await asyncio.wait_for(actor.open.remote(opened.key, argv), PATIENCE_S)
         self._open[channel] = opened
         opened.start(lambda: self._open.pop(channel, None))
         return {"channel": channel}
@@ -57,35 +31,6 @@ class Channels:
     def take(self, message: Mapping[str, Any]) -> None:
         if channel := self._open.get(message["channel"]):
             channel.take(b"" if message.get("end") else base64.b64decode(message["data"]))
-
-    async def _actor_on(self, node: str) -> Any:
-        """One that answers, from the node that it is meant for: of a node that was away, the old one may be found."""
-        why = ""
-        for _ in range(MOST_TRIES):
-            node_id = await asyncio.to_thread(lambda: Nodes().id_of(node))
-            if node_id is None:
-                raise NodeAway(f"node {node} is not in the cluster")
-            actor = await asyncio.to_thread(self._named_actor, node, node_id)
-            try:
-                at = await asyncio.wait_for(actor.where.remote(), UP_PATIENCE_S)
-                if at["node_id"] == node_id:
-                    return actor
-            except (RayError, asyncio.TimeoutError) as error:  # noqa: UP041  not the same on Python 3.10
-                why = str(error) or "it does not answer"
-            ray.kill(actor)
-        raise NodeAway(f"node {node} runs no agent: {why}")
-
-    def _named_actor(self, node: str, node_id: str) -> Any:
-        options = self._actor.options(
-            name=f"bgjob-agent-{self._user}-{node}-{self._version}",
-            lifetime="detached",
-            get_if_exists=True,
-            num_cpus=0,
-            max_restarts=-1,
-            max_concurrency=CALLS_OF_AN_ACTOR,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-        )
-        return options.remote()
 
 
 class Channel:

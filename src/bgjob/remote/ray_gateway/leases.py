@@ -8,24 +8,21 @@ What Ray has under a job's name is its lease, also for the next gateway: nothing
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.placement_group import (
-    get_placement_group,
     placement_group,
     placement_group_table,
     remove_placement_group,
 )
 
 from bgjob.remote.ray_gateway import fit
-from bgjob.remote.ray_gateway.actors import Lease
+from bgjob.remote.ray_gateway.actors import NAMESPACE, Lease, lease_name, release_lease
 from bgjob.remote.ray_gateway.nodes import Nodes
 
-NAMESPACE = "bgjob"
 PLACED_S = 1.0
 """So long a job waits for a placement group before it is queued."""
 CREATED = "CREATED"
@@ -39,8 +36,8 @@ class Refused(Exception):
 
 
 class Leases:
-    def __init__(self) -> None:
-        self._lease = ray.remote(Lease)
+    def __init__(self, root: str) -> None:
+        self._root, self._lease = root, ray.remote(Lease)
         self._answers: dict[str, Any] = {}
         """Of lease actors, by the name of the job: where they are, once they are somewhere."""
 
@@ -58,13 +55,15 @@ class Leases:
     def release(self, job_id: str) -> None:
         """Also of a job that is queued. Nothing happens if it has no lease."""
         self._answers.pop(job_id, None)
-        with contextlib.suppress(ValueError):  # there is none
-            remove_placement_group(get_placement_group(_name(job_id)))
-        with contextlib.suppress(ValueError):
-            ray.kill(ray.get_actor(_name(job_id), NAMESPACE))
+        release_lease(job_id)
+
+    def take_again(self, job_id: str, node: str, request: fit.Request) -> None:
+        """A lease that was lost, on that node, when it has room. Of GPUs Ray would choose others."""
+        if not request.get("gpus") and not self._is_there(job_id):
+            _group(job_id, request, node)
 
     def _is_there(self, job_id: str) -> bool:
-        return _name(job_id) in self._groups() or _name(job_id) in ray.util.list_named_actors()
+        return lease_name(job_id) in self._groups() or lease_name(job_id) in ray.util.list_named_actors()
 
     def _is_placed_at_once(self, job_id: str, request: fit.Request) -> bool:
         if request.get("gpus"):
@@ -76,20 +75,18 @@ class Leases:
         return False
 
     def _queue(self, job_id: str, request: fit.Request) -> None:
-        named = {"name": _name(job_id), "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
-        self._lease.options(**named, **fit.actor_options(request)).remote()
+        named = {
+            "name": lease_name(job_id),
+            "namespace": NAMESPACE,
+            "lifetime": "detached",
+            "get_if_exists": True,
+        }
+        self._lease.options(**named, **fit.actor_options(request)).remote(job_id, self._root)
 
     # -- all jobs -----------------------------------------------------------------------------------
 
     def states(self, jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, State]:
-        """`jobs`: {id: {"request": {...}, "node": where it was placed, if it was}}; by a few calls for all of them.
-
-        placed      {"node", "environ"}: it has its room there
-        queued      {"reason"}: Ray will place it
-        unleased    {"node", "reason"}: it was placed there, and its room is not held for it any more
-        unreachable {"node", "reason"}: its node has left the cluster; whether the job runs is not known
-        gone        {"reason"}: it was not placed, and is not queued
-        """
+        """As Room tells them, but for what only the nodes know."""
         nodes, groups, actors = Nodes(), self._groups(), set(ray.util.list_named_actors())
         return {job_id: self._state(job_id, job, nodes, groups, actors) for job_id, job in jobs.items()}
 
@@ -102,7 +99,7 @@ class Leases:
         actors: set[str],
     ) -> State:
         node, request = job.get("node"), job.get("request") or {}
-        lease = self._of_group(groups.get(_name(job_id)), nodes) or self._of_actor(job_id, actors, nodes)
+        lease = self._of_group(groups.get(lease_name(job_id)), nodes) or self._of_actor(job_id, actors, nodes)
         if node and nodes.id_of(node) is None:
             return self._unreachable(job_id, node, lease)
         if node and (lease is None or lease["node"] != node):
@@ -123,7 +120,7 @@ class Leases:
         return _placed(node_id, nodes, {})
 
     def _of_actor(self, job_id: str, actors: set[str], nodes: Nodes) -> State | None:
-        if _name(job_id) not in actors:
+        if lease_name(job_id) not in actors:
             self._answers.pop(job_id, None)
             return None
         try:
@@ -137,7 +134,7 @@ class Leases:
 
     def _answer(self, job_id: str) -> Any:
         if job_id not in self._answers:
-            self._answers[job_id] = ray.get_actor(_name(job_id), NAMESPACE).where.remote()
+            self._answers[job_id] = ray.get_actor(lease_name(job_id), NAMESPACE).where.remote()
         return self._answers[job_id]
 
     def _unreachable(self, job_id: str, node: str, lease: State | None) -> State:
@@ -147,17 +144,13 @@ class Leases:
         return {"state": "unreachable", "node": node, "reason": f"node {node} has left the cluster"}
 
     def _unleased(self, job_id: str, node: str, request: fit.Request, lease: State | None) -> State:
-        """Its lease was killed, or its node was away for a while: it is taken again, on that node."""
+        """Its lease was killed, or given back; or its node was away for a while, and Ray has taken it elsewhere."""
         if lease and lease["node"]:
             self.release(job_id)
-            lease = None
-        if request.get("gpus"):
-            reason = "its lease was lost, and cannot be taken again: Ray would choose other GPUs"
-        else:
-            reason = "its lease was lost, and is taken again when its node has room"
-            if lease is None:
-                _group(job_id, request, node)
-        return {"state": "unleased", "node": node, "reason": reason}
+        again = (
+            "cannot be taken again: Ray would choose other GPUs" if request.get("gpus") else "is taken again"
+        )
+        return {"state": "unleased", "node": node, "reason": f"its lease was lost, and {again}"}
 
     def _groups(self) -> dict[str, Mapping[str, Any]]:
         return {each["name"]: each for each in placement_group_table().values() if each["state"] != REMOVED}
@@ -171,8 +164,6 @@ def _placed(node_id: str | None, nodes: Nodes, environ: Mapping[str, str]) -> St
 def _group(job_id: str, request: fit.Request, node: str | None = None) -> Any:
     labels = None if node else fit.labels(request)
     selectors = {"bundle_label_selector": [labels]} if labels else {}
-    return placement_group([fit.bundle(request, node)], name=_name(job_id), lifetime="detached", **selectors)
-
-
-def _name(job_id: str) -> str:
-    return f"bgjob-{job_id}"
+    return placement_group(
+        [fit.bundle(request, node)], name=lease_name(job_id), lifetime="detached", **selectors
+    )
