@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from bgjob.core.errors import TargetRefused, TargetUnreachable
+from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
 from bgjob.remote.ray import RayGateway
 from bgjob.remote.ray_process import PACKAGE, STUB
 from bgjob.system import processes
@@ -237,7 +237,7 @@ def test_a_job_that_is_asked_for_twice_has_one_lease(near: Near) -> None:
 def test_what_no_node_could_run_is_refused_at_once_with_the_reason(
     near: Near, resources: Any, why: str
 ) -> None:
-    with pytest.raises(TargetRefused, match=why):
+    with pytest.raises(ImpossibleRequest, match=why):
         near.submit(**resources)
 
 

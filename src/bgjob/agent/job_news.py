@@ -7,6 +7,7 @@ and writes the outcome last: then the copy can be read at any time.
 import os
 from typing import Any
 
+from bgjob.agent import busy
 from bgjob.agent.log_news import LogNews
 from bgjob.core.errors import JobNotFound
 from bgjob.core.job import Lost
@@ -21,8 +22,11 @@ PREFIX = f"{LOG}/"
 
 
 class JobNews:
-    def __init__(self, store: Store, job_id: str, have: dict[str, int]) -> None:
-        """`have`: how many bytes of each file of the log are known. JobNotFound: it is no id."""
+    def __init__(self, store: Store, job_id: str, have: dict[str, int], *, delays_end: bool = False) -> None:
+        """`have`: how many bytes of each file of the log are known. JobNotFound: it is no id.
+
+        `delays_end`: the batch script of the job waits until its end was told.
+        """
         self._store, self._job_id = store, job_id
         self.directory, self.log_directory = store.directory(job_id), store.log_directory(job_id)
         told = {name.removeprefix(PREFIX): size for name, size in have.items()}
@@ -30,6 +34,7 @@ class JobNews:
         # Of each record, the file that was told.
         self._records: dict[str, tuple[int, ...]] = {}
         self._has_outcome = self._is_missing = False
+        self._delays_end, self._busy = delays_end, -1
         self.is_over = False
         """True: nothing will be new any more."""
         self.is_behind = False
@@ -44,8 +49,20 @@ class JobNews:
         except JobNotFound:  # removed meanwhile
             return self._missing()
 
+    def note_arrived(self) -> None:
+        """What was told so far has arrived."""
+        if self.is_over:
+            self.close()
+
+    def close(self) -> None:
+        if self._busy >= 0:
+            os.close(self._busy)
+            self._busy = -1
+
     def _look(self, most_bytes: int) -> Message:
         self._is_missing = False
+        if self._delays_end and self._busy < 0:
+            self._busy = busy.hold(self.directory)
         # In this order: what is written before the lock is free is seen, if the lock was.
         is_held = jobdir.is_locked(f"{self.directory}/{SPEC}")
         outcome = None if self._has_outcome else jobdir.read_record(f"{self.directory}/{OUTCOME}")

@@ -33,18 +33,28 @@ class News:
     def __init__(self, context: Context) -> None:
         self._store, self._events = context.store, context.store.events
         self._followed: dict[str, JobNews] = {}
+        # Jobs that are being started, and will be followed: what happens to them meanwhile is told.
+        self._expected: set[str] = set()
         self._turn: deque[str] = deque()
         self._taking = threading.Lock()
         self._waker, self._inotify = Waker(), Inotify()
         self._are_watched = True
         self._told_at = 0.0
+        # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
+        self._delays_ends = "SLURM_JOB_ID" in context.environment
+
+    def expect(self, job_id: str) -> None:
+        self._expected.add(job_id)
 
     def follow(self, job_id: str, have: Mapping[str, int]) -> None:
-        self._followed[job_id] = JobNews(self._store, job_id, dict(have))
+        self._expected.discard(job_id)
+        self.unfollow(job_id)
+        self._followed[job_id] = JobNews(self._store, job_id, dict(have), delays_end=self._delays_ends)
         self._waker.wake()
 
     def unfollow(self, job_id: str) -> None:
         if job := self._followed.pop(job_id, None):
+            job.close()
             self._inotify.forget(job.directory)
             self._inotify.forget(job.log_directory)
 
@@ -54,6 +64,8 @@ class News:
         """What is new, as soon as something is; else, when the time is up, that nothing is."""
         deadline = time.monotonic() + timeout_s
         with self._taking:
+            for job in list(self._followed.values()):
+                job.note_arrived()  # who asks on has the answer before
             cursor = event_log.end(self._events) if since is None else Cursor.parse(since)
             while True:
                 self._watch()
@@ -118,7 +130,7 @@ class News:
             return events, cursor
         for line in event_reader.lines(self._events, cursor):
             cursor = line.behind
-            if line.job_id in self._followed and line.event:
+            if (line.job_id in self._followed or line.job_id in self._expected) and line.event:
                 events.append(json.loads(line.text.encode("latin-1")))
             if len(events) >= MOST_EVENTS:
                 break

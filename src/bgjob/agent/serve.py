@@ -18,9 +18,12 @@ from typing import Any, NamedTuple, NoReturn
 from bgjob.agent.host import hello
 from bgjob.agent.tunnel import Tunnel
 from bgjob.agent.verbs import CHANGING, QUICK, Verbs
-from bgjob.api.context import open_context
+from bgjob.api.context import Context, open_context
 from bgjob.api.wait import Cancellation
 from bgjob.core.errors import BgjobError
+from bgjob.core.frozen import replace
+from bgjob.link.hold import path_of as hold_path
+from bgjob.link.spawn import SpawnerInHold
 from bgjob.remote.codec import BEAT, Message, decode, encode, pack_bytes, pack_error, unpack_bytes
 from bgjob.system.line_reader import lines
 from bgjob.system.outbox import Outbox
@@ -54,7 +57,7 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     wire = claim()
     outbox = Outbox(wire.write_fd, lambda: None)
     try:
-        context = open_context(environ, many=True)
+        context = _in_allocation(open_context(environ, many=True), environ)
     except (BgjobError, OSError) as error:
         outbox.send(encode({"error": pack_error(error)}))
         outbox.wait_until_written()
@@ -62,6 +65,14 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     session = Session(Verbs(context), outbox, silence_s)
     outbox.send(encode(hello(context.store.home)))
     session.run(wire.read_fd)
+
+
+def _in_allocation(context: Context, environ: Mapping[str, str]) -> Context:
+    """Within a held allocation of Slurm, jobs are started by who holds it: they outlive our step."""
+    path = hold_path(context.store.home, environ.get("SLURM_JOB_ID") or "none")
+    if not os.path.exists(path):
+        return context
+    return replace(context, spawner=SpawnerInHold(path))
 
 
 class Session:

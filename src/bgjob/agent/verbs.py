@@ -48,6 +48,7 @@ class Verbs:
 
     def start(self, id: str, command: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Asked for twice, by the same id, it is one job."""
+        self._news.expect(id)
         job = start_once(self._context, command, **{**asked, "id": id})
         spec = {"cwd": job.spec.cwd, "shell": job.spec.shell}
         return {"spec": spec, "queued": isinstance(job.state, Queued)}

@@ -2,12 +2,13 @@
 
 import math
 import time
+from collections.abc import Sequence
 
 from bgjob.api import activity
 from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.output import Shown, tail_of
-from bgjob.api.processes import left_running, processes_of
+from bgjob.api.processes import has_all_output, left_running, processes_of
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.shim_wait import ShimWait
@@ -135,7 +136,11 @@ class Awaited:
         return now - self._silent_since
 
     def _at_end(self) -> Came | None:
-        return Came("exit", asked=not self._conditions.are_given) if self._is_at_end else None
+        if not self._is_at_end:
+            return None
+        if self._conditions.outlive_the_job and has_all_output(self._context, self.job):
+            self.snapshot.reopen_log()  # the last process that it left may have printed since the snapshot
+        return self.snapshot.read(self._in_output) or Came("exit", asked=not self._conditions.are_given)
 
     @property
     def _is_at_end(self) -> bool:
@@ -181,10 +186,18 @@ class Awaited:
         return self.snapshot.read(self._silent_s)
 
     def _listening_port(self) -> int | None:
-        for held in activity.listening_ports(processes_of(self._context, self.job)) or ():
+        for held in self._listening():
             if self._conditions.port in (0, held.port):
                 return held.port
         return None
+
+    def _listening(self) -> Sequence[activity.Listening]:
+        if self.job.remote is None:
+            return activity.listening_ports(processes_of(self._context, self.job)) or ()
+        from bgjob.api.remote import activity_from, status_at_target
+
+        told = activity_from(status_at_target(self._context, self.job, detail=True).get("activity"))
+        return (told.listening if told else None) or ()
 
     def last_line(self) -> str:
         output = tail_of(self._context, self.snapshot, 1, Shown(), since=None)

@@ -45,6 +45,7 @@ class Waking:
 def connect_to_shim(context: Context, job_id: str) -> ShimConnection:
     """To the job's shim; or to its guard, which may be about to take over. NoShim: there is neither."""
     deadline = time.monotonic() + SHIM_PATIENCE_S
+    is_here = context.store.spec(job_id).target is None
     waking = Waking(lambda: supervisors_of(context, job_id))
     while True:
         try:
@@ -54,7 +55,8 @@ def connect_to_shim(context: Context, job_id: str) -> ShimConnection:
                 raise
             if time.monotonic() > deadline:
                 raise NotSteerable(job_id, UNREACHED) from None
-        waking.now_and_then()
+        if is_here:
+            waking.now_and_then()
         time.sleep(LOOK_AGAIN_S)
 
 

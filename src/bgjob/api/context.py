@@ -24,13 +24,14 @@ from bgjob.core.config import (
 )
 from bgjob.core.errors import BadSetting, InvalidArgument
 from bgjob.core.frozen import Frozen
-from bgjob.home import queue_dir, watch_registry
+from bgjob.home import queue_dir, target_dir, watch_registry
 from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner, Starts, start_dispatcher
 from bgjob.store import retention
 from bgjob.store.config_file import read_config_file
 from bgjob.store.reconcile import Reconciler
 from bgjob.store.store import Store
+from bgjob.store.targets_file import NO_TARGETS, Targets, read_targets
 
 if TYPE_CHECKING:
     from bgjob.api.wait import Wait
@@ -113,25 +114,41 @@ class Context(Frozen):
     prompts_told: PromptsTold
     news_gate: NewsGate
     live_waits: LiveWaits
+    targets: Targets = NO_TARGETS
+    """Where jobs may run beside this machine, as their file had it when we started."""
 
     @classmethod
-    def of(cls, store: Store, settings: Settings, environ: Mapping[str, str], spawner: Spawner) -> Self:
+    def of(
+        cls,
+        store: Store,
+        settings: Settings,
+        environ: Mapping[str, str],
+        spawner: Spawner,
+        targets: Targets = NO_TARGETS,
+    ) -> Self:
         environment = environment_for_jobs(environ, settings)
         reconciler, umask = Reconciler(store), _own_umask()
         own = Starts(), Burst(), PromptsTold(), NewsGate(store.events), LiveWaits()
-        return cls(store, settings, environment, spawner, umask, reconciler, *own)
+        return cls(store, settings, environment, spawner, umask, reconciler, *own, targets)
 
 
-def open_context(environ: Mapping[str, str], *, many: bool, file: ConfigFile | None = None) -> Context:
+def open_context(
+    environ: Mapping[str, str],
+    *,
+    many: bool,
+    file: ConfigFile | None = None,
+    targets: Targets | None = None,
+) -> Context:
     """Of the store that this environment names. `many`: so many starts that a zygote is worth it.
 
-    `file`: the config file, for a caller who has read it.
+    `file`, `targets`: the config file and that of targets, for a caller who has read them.
     """
     file = read_config_file(environ) if file is None else file
     settings = checked_settings(environ, file)
+    targets = read_targets(environ) if targets is None else targets
     for problem in (*file.problems, *unknown_settings(environ)):
         print(f"bgjob: WARNING: {problem}", file=sys.stderr)
-    return Context.of(Store(home_from(environ)), settings, environ, Spawner(zygote=many))
+    return Context.of(Store(home_from(environ)), settings, environ, Spawner(zygote=many), targets)
 
 
 def checked_settings(environ: Mapping[str, str], file: ConfigFile) -> Settings:
@@ -165,8 +182,9 @@ def ensure_dispatcher(context: Context) -> None:
 
 
 def ensure_watcher(context: Context) -> None:
-    """A watcher runs, if there are jobs with watches or hooks."""
+    """A watcher runs, if there are jobs with watches or hooks; and a relay, for jobs of targets."""
     watch_registry.ensure_watcher(context.store.home, context.environment)
+    target_dir.ensure_relays(context.store.home, context.environment)
 
 
 def clean_up(context: Context) -> None:

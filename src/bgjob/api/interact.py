@@ -17,7 +17,14 @@ from bgjob.api.session import answering, note_told_if_over
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
 from bgjob.api.start import check_may_steer
-from bgjob.core.errors import BgjobError, InvalidArgument, NotSteerable, StdinClosed, StdinIsNull
+from bgjob.core.errors import (
+    BgjobError,
+    InvalidArgument,
+    NotSteerable,
+    StdinClosed,
+    StdinIsNull,
+    TargetUnreachable,
+)
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Job, Queued, Running
 from bgjob.home.log_format import STDOUT
@@ -36,6 +43,10 @@ TERMINAL_LINE_BYTES = 4095
 INTERRUPT, END_OF_FILE = b"\x03", b"\x04"
 INTERRUPTED = (
     "its shim was killed while it typed: the input may have arrived, or a part of it. "
+    "Look at the output before you type it again"
+)
+LINE_CUT = (
+    "the line to its target was cut while it typed: the input may have arrived, or a part of it, or nothing. "
     "Look at the output before you type it again"
 )
 
@@ -133,7 +144,7 @@ def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
     except NoShim:
         job = settled(context, job_id)
         if isinstance(job.state, Running):
-            raise NotSteerable(job_id, INTERRUPTED) from None
+            raise NotSteerable(job_id, LINE_CUT if job.remote else INTERRUPTED) from None
         raise not_running(context, job) from None
     except TimeoutError:
         raise NotSteerable(job_id, "its shim does not answer in time") from None
@@ -141,6 +152,8 @@ def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
 
 def check_takes_input(context: Context, job: Job) -> None:
     check_may_steer(context.settings, job)
+    if job.remote and isinstance(job.state, Running) and job.remote.unreachable:
+        raise TargetUnreachable(job.remote.target, job.remote.unreachable)
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise not_running(context, job)
 

@@ -25,6 +25,7 @@ from bgjob.api.wait import cursors_of, wait_for_conditions, wait_for_jobs
 from bgjob.core.config import ConfigFile
 from bgjob.output.log_reader import LogReader
 from bgjob.store.store import Store
+from bgjob.store.targets_file import Targets
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -116,6 +117,12 @@ class Jobs:
         return Snapshot(self.context, job_id).log
 
 
-def open_jobs(environ: Mapping[str, str], *, many: bool = True, file: ConfigFile | None = None) -> Jobs:
+def open_jobs(
+    environ: Mapping[str, str],
+    *,
+    many: bool = True,
+    file: ConfigFile | None = None,
+    targets: Targets | None = None,
+) -> Jobs:
     """The jobs of the store that this environment names, see open_context."""
-    return Jobs(open_context(environ, many=many, file=file))
+    return Jobs(open_context(environ, many=many, file=file, targets=targets))

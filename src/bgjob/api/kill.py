@@ -7,7 +7,7 @@ from typing import Any
 from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.context import Context
 from bgjob.api.find import id_of, some
-from bgjob.api.processes import first_process, leaves_processes, supervisors_of
+from bgjob.api.processes import first_process, leaves_processes, left_running, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
 from bgjob.api.session import answering, note_told
@@ -65,7 +65,10 @@ def _running_names(context: Context) -> str | None:
 
 
 def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
-    was_running = isinstance(context.store.load(job_id).state, Running)
+    job = context.store.load(job_id)
+    if job.spec.target is not None:
+        return _kill_at_target(context, job, number, grace_s)
+    was_running = isinstance(job.state, Running)
     began = time.monotonic()
     while (done := _try_kill(context, job_id, number, grace_s, was_running, began)) is None:
         if time.monotonic() > began + SHIM_PATIENCE_S:
@@ -74,6 +77,14 @@ def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:
             )
         time.sleep(LOOK_AGAIN_S)
     return done
+
+
+def _kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> Kill:
+    from bgjob.api.remote import kill_at_target  # few kills need it
+
+    if not isinstance(job.state, Running) and not left_running(context, job):
+        return Kill("already_terminated", 0, job)
+    return kill_at_target(context, job, number, grace_s)
 
 
 def _try_kill(

@@ -33,6 +33,8 @@ def pause_job(context: Context, job_id: str) -> Pause:
         sent = signal_job(context, job_id, signal.SIGSTOP)
         if sent.status != "signaled" or not sent.job:
             return _nothing_to_do(sent)
+        if sent.job.remote:
+            return Pause("paused", sent.processes, sent.job)  # its processes cannot be looked at from here
         pids = processes_of(context, sent.job)
         if pids and (not processes.LINUX or all(map(processes.is_stopped, pids))):
             return Pause("paused", len(pids), sent.job)
@@ -53,7 +55,7 @@ def resume_job(context: Context, job_id: str) -> Pause:
     sent = signal_job(context, job_id, signal.SIGCONT)
     if sent.status != "signaled":
         return _nothing_to_do(sent)
-    if processes.LINUX and not stopped:
+    if processes.LINUX and not stopped and not (sent.job and sent.job.remote):
         return Pause("not_paused", 0, sent.job)
     return Pause("resumed", stopped or sent.processes, sent.job)
 

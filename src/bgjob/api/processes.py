@@ -14,10 +14,14 @@ from bgjob.system import processes
 
 # Processes that end with the job, such as the rest of a pipeline, are given so long.
 ENDING_S, LOOK_AGAIN_S = 0.1, 0.002
+# A shim that has no process left is gone within so long, unless it is stopped.
+LEAVING_S = 1.0
 
 
 def processes_of(context: Context, job: Job) -> Sequence[int]:
-    """The ids of those that are alive."""
+    """The ids of those that are alive, of a job of this machine: those of another machine mean nothing here."""
+    if job.spec.target is not None:
+        return []
     if isinstance(job.state, Lost):
         return sweep.members(job.id, first_process(job))
     if job.run is None or not (isinstance(job.state, Running) or context.store.has_shim(job.id)):
@@ -45,6 +49,8 @@ def leaves_processes(state: State) -> bool:
 
 def left_running(context: Context, job: Job) -> int:
     """How many processes an ended job has left behind: then it counts as running for who waits or looks."""
+    if job.spec.target is not None:
+        return _left_at_target(context, job)
     if isinstance(job.state, Lost):
         return _left_of_lost(context, job)
     if not leaves_processes(job.state) or not context.store.has_shim(job.id):
@@ -53,6 +59,24 @@ def left_running(context: Context, job: Job) -> int:
     while (left := len(processes_of(context, job))) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)
     return left
+
+
+def has_all_output(context: Context, job: Job) -> bool:
+    """Once its shim has left, which it does when what the last process has printed is in the log; False: it stays."""
+    deadline = time.monotonic() + LEAVING_S
+    while leaves_processes(job.state) and context.store.has_shim(job.id):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_AGAIN_S)
+    return True
+
+
+def _left_at_target(context: Context, job: Job) -> int:
+    """Its relay leaves it when none is left."""
+    if isinstance(job.state, Running) or not context.store.has_shim(job.id):
+        return 0
+    remote = context.store.remote(job)
+    return remote.left_running if remote else 0
 
 
 def _left_of_lost(context: Context, job: Job) -> int:
@@ -90,7 +114,7 @@ def not_running(context: Context, job: Job) -> NotRunning:
 def first_process(job: Job) -> sweep.FirstProcess | None:
     """The process that the job was started as, if that was in this boot."""
     run = job.run
-    is_of_this_boot = run is not None and run.boot_id == processes.boot_id()
+    is_of_this_boot = job.spec.target is None and run is not None and run.boot_id == processes.boot_id()
     return sweep.FirstProcess(run.pid, run.started_at) if run and is_of_this_boot else None
 
 

@@ -28,6 +28,8 @@ def waits_for_input(
     context: Context, job: Job, pids: Sequence[int] | None = None, deadline: float | None = None
 ) -> InputWord | None:
     """As far as the kernel lets us look; else the shim is asked, which is an ancestor of the job."""
+    if job.remote and job.remote.unreachable:
+        return "unknown"
     wait = _own_look(context, job, pids)
     if wait is None or wait.answer != "unknown":
         return wait.answer if wait else None
@@ -48,7 +50,7 @@ def sits_at_prompt(
     True: what it asked is in its log by now. With `is_quiet`, only if it has asked for so long that it is not
     on its way to the end of a line.
     """
-    if not isinstance(job.state, Running):
+    if not isinstance(job.state, Running) or (job.remote and job.remote.unreachable):
         return None
     pids = processes_of(context, job) if pids is None else pids
     wait = _own_look(context, job, pids)
@@ -58,15 +60,15 @@ def sits_at_prompt(
     word = told.get("waits", wait.answer)
     if word != "yes":
         return None if word == "unknown" else False
-    if "prompt" not in told:
+    if "prompt" not in told and not job.remote:
         return _sits_by_log(context, job, pids, wait if wait.pid else Wait(word), is_quiet)
-    return bool(told["prompt"] and (told["quiet"] or not is_quiet))
+    return bool(told.get("prompt") and (told.get("quiet") or not is_quiet))
 
 
 def hides_input(context: Context, job: Job) -> bool:
     """Whether what is typed next is not shown: the job asks for a password."""
     wait = _own_look(context, job, None)
-    if wait is None or job.run is None or not (job.spec.pty or wait.is_nested):
+    if wait is None or job.remote or job.run is None or not (job.spec.pty or wait.is_nested):
         return False
     # A process of another user, e.g. sudo, cannot be looked at, but the shell above it.
     return any(map(prompt.hides_input, {wait.pid or job.run.pid, job.run.pid}))
@@ -78,6 +80,8 @@ def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> Wait | 
         return None
     if job.spec.stdin == "null":
         return Wait("no")
+    if job.remote:
+        return Wait("unknown")  # its shim can look
     pids = processes_of(context, job) if pids is None else pids
     return innermost_wait(pids, input_of(job.run.pid))
 

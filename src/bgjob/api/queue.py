@@ -22,13 +22,18 @@ def places_of(context: Context, jobs: Sequence[Job]) -> Mapping[str, Place]:
 
     A job that has just started may still be counted: to look at each of thousands would take too long.
     """
-    queued = [job for job in jobs if isinstance(job.state, Queued)]
+    queued = [job for job in jobs if isinstance(job.state, Queued) and job.remote is None]
+    elsewhere = {
+        job.id: Place(0, job.remote.reason or f"it waits for {job.remote.target}", 0)
+        for job in jobs
+        if isinstance(job.state, Queued) and job.remote
+    }
     if not queued:
-        return {}
+        return elsewhere
     ensure_dispatcher(context)
     waiting = context.store.waiting()
     numbers = {queue_dir.job_of(entry): number for number, entry in enumerate(waiting)}
-    return {job.id: _place(context, job, waiting, numbers.get(job.id)) for job in queued}
+    return elsewhere | {job.id: _place(context, job, waiting, numbers.get(job.id)) for job in queued}
 
 
 def _place(context: Context, job: Job, waiting: Sequence[str], number: int | None) -> Place:
@@ -56,7 +61,10 @@ def _of_group(job: Job) -> str:
 def prioritize(context: Context, job_id: str, priority: int) -> None:
     """Jobs with a higher priority start first; among equals, the older."""
     number = options.checked({"priority": priority})["priority"]
-    context.store.load(job_id)
+    if context.store.load(job_id).remote:
+        raise InvalidArgument(
+            f"Job {job_id} is in the queue of its target, which knows no priorities of ours."
+        )
     if not move(context, job_id, number):
         raise InvalidArgument(f"Job {job_id} is not in the queue: it has started, or ended.")
 

@@ -1,7 +1,8 @@
 """Running a job again: a new job with the same spec, which says of which job it is.
 
 The environment of a job is nowhere on disk. While the job runs, the kernel has that of its first process; else
-the new job gets the caller's. Under an allow-list it always does: variables can change what a command runs.
+the new job gets the caller's. Under an allow-list it always does: variables can change what a command runs. A job
+of a target gets that of its machine.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ from bgjob.api.kill import kill_job
 from bgjob.api.processes import is_alive
 from bgjob.api.queue import place_of
 from bgjob.api.results import Place
-from bgjob.api.spec import new_id, queued_in_turn, working_directory
+from bgjob.api.spec import new_id, queued_in_turn, target_meant, working_directory
 from bgjob.api.start import Prepared, check_policy, start_prepared, started
 from bgjob.core import policy
 from bgjob.core.config import environment_for_jobs
@@ -79,12 +80,15 @@ def _again(context: Context, job: Job, by: Mapping[str, str]) -> tuple[Prepared,
     """InvalidArgument or InvalidCommand: it cannot be run, or may not be here. And whose environment it has."""
     if isinstance(job.spec, UnreadableSpec):
         raise InvalidArgument(f"Job {job.id} cannot be run again: {job.spec.command.strip('()')}.")
-    _check_group(context, job)
+    target = target_meant(context, job.spec.target)
+    if target is None:
+        _check_group(context, job)
     spec = _spec(context, job, by)
-    check_policy(context.settings, spec.command, spec.cwd, {})
+    check_policy(context.settings, spec.command, spec.cwd, {}, target)
     is_restricted = bool(context.settings.allowed_commands)
-    kept = None if is_restricted else environment_of(job)
-    environment = dict(context.environment) if kept is None else environment_for_jobs(kept, context.settings)
+    kept = None if is_restricted or target else environment_of(job)
+    own = dict(target.env if target else context.environment)
+    environment = own if kept is None else environment_for_jobs(kept, context.settings)
     if is_restricted:
         environment |= policy.NO_SHELL_ESCAPES
     place = place_of(context, job)
@@ -109,7 +113,7 @@ def _spec(context: Context, job: Job, by: Mapping[str, str]) -> Spec:
         of=old.id,
         by=by,
         created_at=time.time(),
-        cwd=working_directory(settings.working_dir, old.cwd),
+        cwd=old.cwd if old.target else working_directory(settings.working_dir, old.cwd),
         queue=_queue(context, job),
         restricted=bool(settings.allowed_commands),
         on_event=settings.on_event,
@@ -131,7 +135,7 @@ def environment_of(job: Job) -> dict[str, str] | None:
     A program can write over its environment in memory, and a pid can be another process's by now: so it
     counts only whole, and with the mark that bgjob set.
     """
-    run = job.run if isinstance(job.state, Running) else None
+    run = job.run if isinstance(job.state, Running) and job.remote is None else None
     entries = (read_if_there(f"/proc/{run.pid}/environ") or b"").split(b"\0")[:-1] if run else []
     pairs = [os.fsdecode(entry).partition("=") for entry in entries]
     if not all(name and equals for name, equals, _ in pairs):

@@ -95,7 +95,7 @@ class Place(Frozen):
     """Of a job in the queue."""
 
     position: int
-    """1 is the next to start, if its conditions hold."""
+    """1 is the next to start, if its conditions hold; 0: in the queue of a target, which does not tell."""
     reason: str
     """What the job waits for."""
     priority: int

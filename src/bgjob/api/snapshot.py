@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from bgjob.api.context import Context
 from bgjob.core.errors import StoreUnusable
-from bgjob.core.job import Ended, Job
+from bgjob.core.job import Ended, Job, Running
+from bgjob.home import target_dir
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
 
@@ -19,6 +20,9 @@ class Snapshot:
         """JobNotFound: there is no such job."""
         self._store = context.store
         self.job: Job = self._store.load(job_id)
+        if self.job.remote and isinstance(self.job.state, Running):
+            # It keeps what is read here up to date.
+            target_dir.ensure_relay(self._store.home, self.job.remote.target, context.environment)
         self._log: LogReader | None = None
 
     @property

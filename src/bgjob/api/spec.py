@@ -4,19 +4,23 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, get_args
 
 from bgjob.api.context import Context
 from bgjob.api.find import find_job
 from bgjob.core import options
+from bgjob.core.config import Settings
 from bgjob.core.errors import InvalidArgument, InvalidCommand, WorkingDirectoryGone
-from bgjob.core.job import JOB_ID, Spec, StdinWord
+from bgjob.core.job import JOB_ID, LOCAL, Spec, StdinWord
 from bgjob.core.notify import Notify
 from bgjob.core.patterns import compile_pattern
 from bgjob.home import jobdir, queue_dir
 from bgjob.output.cleaner import first_hidden
 from bgjob.store.notify_rules import notify_rules
 from bgjob.terminal.size import MOST_COLS, MOST_ROWS
+
+if TYPE_CHECKING:
+    from bgjob.core.targets import Target
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 SMALLEST_SHELL = "/bin/sh"
@@ -48,7 +52,10 @@ class Asked(TypedDict, total=False):
     by: Mapping[str, str]
     """Who asks: see Spec."""
     options: Mapping[str, object] | None
-    """Limits, restarts, the place in the queue and who is told, by the names of bgjob.core.options."""
+    """Limits, restarts, the place in the queue, what a target is asked for and who is told, by the names of
+    bgjob.core.options."""
+    target: str | None
+    """Where it is to run: a name of targets.toml. None: on this machine."""
 
 
 def priority_of(asked: Asked) -> int | None:
@@ -59,8 +66,11 @@ def priority_of(asked: Asked) -> int | None:
 
 def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
-    settings = context.settings
-    given = {**options.checked(settings.limits), **options.checked(asked.get("options") or {})}
+    settings, target = context.settings, target_meant(context, asked.get("target"))
+    chosen = options.checked(asked.get("options") or {})
+    resources = options.resources_of(chosen, target.kind if target else None)
+    # limits and groups of a target are those of its home
+    given = chosen if target else {**options.checked(settings.limits), **chosen}
     name, timeout_s = asked.get("name"), asked.get("timeout_s")
     rows, cols = asked.get("rows", 24), asked.get("cols", 80)
     _check_name(name)
@@ -69,8 +79,6 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
     return Spec(
         id=_checked_id(asked["id"]) if "id" in asked else new_id(),
         command=command,
-        shell=_shell(asked.get("shell")),
-        cwd=working_directory(settings.working_dir, asked.get("cwd")),
         created_at=time.time(),
         max_output_bytes=given.get("output", settings.max_output_bytes),
         name=name,
@@ -85,13 +93,63 @@ def spec_of(context: Context, command: str, **asked: Unpack[Asked]) -> Spec:
         watch=_checked_watch(asked.get("watch")),
         restart=options.restart_of(given),
         queue=_queue(context, given, asked.get("queue", False), asked.get("after") or ()),
-        group=_checked_group(settings.groups, given.get("group")),
         on_event=settings.on_event,
         notify=_checked_notify(context.store.home, given.get("notify")),
         keep_days=settings.keep_days,
         keep_jobs=settings.keep_jobs,
         by=asked.get("by") or {},
+        target=target.name if target else None,
+        resources=resources,
+        **(_there(target, given, asked) if target else _here(settings, given, asked)),
     )
+
+
+def _here(settings: Settings, given: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    return {
+        "shell": _shell(asked.get("shell")),
+        "cwd": working_directory(settings.working_dir, asked.get("cwd")),
+        "group": _checked_group(settings.groups, given.get("group")),
+    }
+
+
+def _there(target: "Target", given: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    """What of it there is, and which groups, is known there."""
+    return {
+        "shell": _shell_there(asked.get("shell")),
+        "cwd": _directory_there(target, asked.get("cwd")),
+        "group": given.get("group"),
+    }
+
+
+def target_meant(context: Context, name: str | None) -> "Target | None":
+    """None: this machine. InvalidArgument: there is no such target."""
+    targets = context.targets
+    if name in (None, "", LOCAL):
+        return None
+    if name not in targets:
+        known = f"Accepted: {', '.join([LOCAL, *targets])}, of {targets.path}."
+        none = f"There are no targets: {targets.path} names none. Leave it out, and the job runs on this machine."
+        raise InvalidArgument(
+            f"={str(name)[:40]!r} is not known. {known if targets else none}", argument="target"
+        )
+    return targets[name]
+
+
+def _shell_there(name: str | None) -> str:
+    """Its machine finds it; empty: the default there."""
+    if name is not None and name not in SHELLS:
+        raise InvalidArgument(
+            f"={name[:40]!r} is not one we can use. Accepted: {', '.join(SHELLS)}.", argument="shell"
+        )
+    return name or ""
+
+
+def _directory_there(target: "Target", path: str | None) -> str:
+    """As the caller gave it: whether it exists is known there."""
+    directory = path or target.cwd or "~"
+    if "\0" in directory:
+        raise InvalidArgument(f"={path!r} is not a directory.", argument="cwd")
+    return directory
 
 
 def _queue(context: Context, given: Mapping[str, Any], queue: bool, after: Sequence[str]) -> dict[str, Any]:

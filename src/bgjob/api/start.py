@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from bgjob.api.context import Context, clean_up, ensure_dispatcher, ensure_watcher
 from bgjob.api.spec import (
@@ -13,11 +13,18 @@ from bgjob.api.spec import (
     is_inside,
     priority_of,
     spec_of,
+    target_meant,
     working_directory,
 )
 from bgjob.core import policy
 from bgjob.core.config import Settings
-from bgjob.core.errors import CannotStart, InvalidCommand, JobLimitReached, JobNotFound, NotAllowed
+from bgjob.core.errors import (
+    CannotStart,
+    InvalidCommand,
+    JobLimitReached,
+    JobNotFound,
+    NotAllowed,
+)
 from bgjob.core.job import Job, Lost, NeverStarted, Queued, Running, Spec
 from bgjob.core.late_pattern import late_pattern
 from bgjob.home import event_log, jobdir, queue_dir, sessions, watch_registry
@@ -25,6 +32,9 @@ from bgjob.link.spawn import Handover, packed
 from bgjob.store import quota
 from bgjob.store.notify_rules import applies_to
 from bgjob.store.records import run_from
+
+if TYPE_CHECKING:
+    from bgjob.core.targets import Target
 
 VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 # a desktop's too: a notification is what many want of an event
@@ -39,6 +49,7 @@ class Prepared(NamedTuple):
 
     spec: Spec
     environment: Mapping[str, str]
+    """All of it; of a job of a target, what is added to that of its machine."""
     priority: int | None
     """Within the queue; None: the caller gave none."""
 
@@ -60,10 +71,14 @@ def started(context: Context, job: Job) -> Job:
 def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared:
     """InvalidArgument or InvalidCommand: what is asked for cannot be."""
     command = command.replace("\r\n", "\n")
-    env, settings = asked.get("env") or {}, context.settings
-    check_policy(settings, command, asked.get("cwd"), env)
+    env, settings, target = (
+        asked.get("env") or {},
+        context.settings,
+        target_meant(context, asked.get("target")),
+    )
+    check_policy(settings, command, asked.get("cwd"), env, target)
     spec = spec_of(context, command, **asked)
-    environment = {**context.environment, **checked_environment(env)}
+    environment = {**(target.env if target else context.environment), **checked_environment(env)}
     if settings.allowed_commands:
         environment |= policy.NO_SHELL_ESCAPES
     return Prepared(spec, environment, priority_of(asked))
@@ -81,12 +96,18 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         if most_bytes is not None:
             quota.make_room(context.store, most_bytes)
         with _registered(context, job.spec), _expected(context, job.spec):
+            if job.spec.target is not None:
+                from bgjob.api.remote import start_at_target  # few starts need it
+
+                return start_at_target(context, job.spec, job.environment, job.priority)
             return _launch_or_enqueue(context, job.spec, job.environment, job.priority or 0)
     except OSError as error:
         raise CannotStart(error, context.store.home) from error
 
 
-def check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping[str, str]) -> None:
+def check_policy(
+    settings: Settings, command: str, cwd: str | None, env: Mapping[str, str], target: "Target | None" = None
+) -> None:
     allowed, base = settings.allowed_commands, settings.working_dir
     check_length(command)
     if why := policy.broken_rule(command, allowed):
@@ -95,6 +116,10 @@ def check_policy(settings: Settings, command: str, cwd: str | None, env: Mapping
         raise InvalidCommand(
             "env cannot be set while MCP_BG_ALLOWED_COMMANDS is: it can change what a command runs"
         )
+    if allowed and cwd and target:
+        if cwd != target.cwd:  # where its links lead is not known here
+            raise InvalidCommand("cwd cannot be set for a target while MCP_BG_ALLOWED_COMMANDS is set")
+        return
     if allowed and cwd and not is_inside(working_directory(base, cwd), base):
         raise InvalidCommand("cwd must be inside MCP_BG_WORKING_DIR while MCP_BG_ALLOWED_COMMANDS is set")
 
@@ -106,7 +131,9 @@ def check_may_steer(settings: Settings, job: Job) -> None:
         return
     if why := policy.broken_rule(spec.command, allowed):
         raise NotAllowed(job.id, why)
-    if not is_inside(spec.cwd, settings.working_dir):
+    if spec.target and not spec.restricted:
+        raise NotAllowed(job.id, "a server without MCP_BG_ALLOWED_COMMANDS started it on another machine")
+    if not spec.target and not is_inside(spec.cwd, settings.working_dir):
         raise NotAllowed(job.id, "it does not run inside MCP_BG_WORKING_DIR")
     if spec.pty and not spec.restricted:
         why = "a server without MCP_BG_ALLOWED_COMMANDS started it on a terminal, where pagers run commands"

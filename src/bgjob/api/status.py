@@ -82,6 +82,8 @@ def _of_queued(context: Context, job: Job) -> JobStatus:
 
 def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: float | None) -> JobStatus:
     job = snapshot.job
+    if job.remote:
+        return _of_running_at_target(context, snapshot, detail, deadline)
     pids = processes_of(context, job)
     waits = sits_at_prompt(context, job, pids, deadline=deadline)
     if waits:  # its question may have come into the log just now
@@ -95,6 +97,30 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: fl
         prompt=prompt,
         activity=activity.activity(pids) if detail else None,
         held=hold_on(context, job.id, deadline) if detail else None,
+        ran_s=ran_s(job),
+        idle_s=idle_s(job, written_at),
+        history=context.store.history(job),
+        **_limits(context, job),
+    )
+
+
+def _of_running_at_target(
+    context: Context, snapshot: Snapshot, detail: bool, deadline: float | None
+) -> JobStatus:
+    from bgjob.api.remote import activity_from, status_at_target
+
+    job = snapshot.job
+    told = status_at_target(context, job, detail=detail, deadline=deadline)
+    waits = told.get("waits_for_input")
+    output_bytes, written_at, prompt = _facts(context, snapshot, waits)
+    return JobStatus(
+        job,
+        output_bytes,
+        told.get("descendants", 0),
+        waits_for_input=waits,
+        prompt=prompt or (told.get("prompt") if waits else None),
+        activity=activity_from(told.get("activity")) if detail else None,
+        held=hold_on(context, job.id, deadline) if detail and told else None,
         ran_s=ran_s(job),
         idle_s=idle_s(job, written_at),
         history=context.store.history(job),
@@ -211,7 +237,16 @@ def _counts_as(context: Context, job: Job, status: StatusWord) -> bool:
 def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:
     """Ids of those that sit at a prompt. A list waits for many silent shims as long as for one."""
     deadline = time.monotonic() + SHIM_PATIENCE_S
-    return frozenset(job.id for job in jobs if sits_at_prompt(context, job, deadline=deadline))
+    return frozenset(job.id for job in jobs if _is_asking(context, job, deadline))
+
+
+def _is_asking(context: Context, job: Job, deadline: float) -> bool:
+    """Of a job of a target by what is known here: a list asks no other machine."""
+    if job.remote is None:
+        return bool(sits_at_prompt(context, job, deadline=deadline))
+    if job.remote.asks_at is None or not isinstance(job.state, Running):
+        return False
+    return job.remote.asks_at == _output_bytes(Snapshot(context, job.id))
 
 
 def _fitting(found: Sequence[tuple[str, Job]], most_bytes: int) -> int:

@@ -6,8 +6,10 @@ Touches no machine; every folder but the lean ones may import it.
     errors        everything that can go wrong and is not a bug, as one tree
     config        the settings (MCP_BG_*), as one table, and which of its sources gives a setting
     config_file   the keys of the config file
+    targets       other machines and clusters that jobs run on
+    target_keys   the keys of their file
     setting_values  parsers of settings
-    options       the options of a job: limits, restarts, its place in the queue, who is told
+    options       the options of a job: limits, restarts, the queue, what a target is asked for, who is told
     notify        the ways to tell a person of jobs, and the rules for it
     values        parsers of numbers, sizes and words, for settings and options
     policy        which commands may run

@@ -14,14 +14,15 @@
     ├── StdinIsNull         the job was started without a stdin that can be typed into
     ├── HeldByPerson        a person is attached to the job and types
     ├── NotSteerable        the job's shim does not answer
+    ├── TargetUnreachable   the machine of a job of a target does not answer
     ├── CannotRemove        another job needs it, or its files cannot be moved away
     │   └── InUse           the job runs, waits or has left processes running
     ├── NotAllowed          this server's allow-list does not let it type into the job
     ├── StoreUnusable       the job store cannot be used safely
-    ├── TargetUnreachable   another machine cannot be reached: says nothing about its jobs
-    ├── TargetRefused       another machine or cluster could never run the job
+    ├── ImpossibleRequest   a cluster cannot have what is asked for, now or later
     ├── CannotServe         the HTTP server cannot listen where it was told to
     ├── BadConfigFile       the config file cannot be used
+    ├── BadTargetsFile      the file of targets cannot be used
     └── BadSetting          an environment variable or the config file has a value we do not accept
 
 A message says what was wrong, and what to do next in the words of the tools. What to do next is also an
@@ -143,6 +144,14 @@ class NotSteerable(BgjobError):
         )
 
 
+class TargetUnreachable(BgjobError):
+    """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
+
+    def __init__(self, target: str, why: str, advice: str = "Try again; its jobs go on without us.") -> None:
+        super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
+        self.target, self.why = target, why
+
+
 class CannotRemove(BgjobError):
     def __init__(self, job_id: str, why: str, advice: str = "") -> None:
         super().__init__(f"Job {job_id} is not removed: {why}.", advice)
@@ -164,21 +173,14 @@ class StoreUnusable(BgjobError):
     pass
 
 
-class TargetUnreachable(BgjobError):
-    """`target` by its name, and `why` as the way there says it."""
-
-    def __init__(self, target: str, why: str) -> None:
-        self.target, self.why = target, why
-        super().__init__(f"{target} cannot be reached now: {why}.", "Its jobs are not touched by that.")
-
-
-class TargetRefused(BgjobError):
-    """`why`: in the words of the target."""
+class ImpossibleRequest(BgjobError):
+    """`why`: in the words of the cluster."""
 
     def __init__(self, target: str, why: str) -> None:
         self.target, self.why = target, why
         super().__init__(
-            f"{target} cannot run the job: {why}.", "Nothing was run. Ask for less, or name another target."
+            f"Target {_short(target)} cannot run this job: {why}. Nothing was run.",
+            "Ask for less, or for other labels.",
         )
 
 
@@ -187,6 +189,10 @@ class CannotServe(BgjobError):
 
 
 class BadConfigFile(BgjobError):
+    pass
+
+
+class BadTargetsFile(BgjobError):
     pass
 
 

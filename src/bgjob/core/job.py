@@ -33,6 +33,8 @@ Event = dict[str, Any]
 BEGINNING_CHARACTERS = 40
 # Of an id that is shown to be read: a name follows or stands before it.
 SHORT_ID_CHARACTERS = 8
+LOCAL = "local"
+"""What this machine is called where the name of a target is wanted."""
 
 
 class Spec(Frozen):
@@ -73,6 +75,10 @@ class Spec(Frozen):
     """Who started it, as far as is known: client, version, session, cwd."""
     of: str | None = None
     """The job that this one runs again."""
+    target: str | None = None
+    """Where it runs: a name of targets.toml. None: on this machine."""
+    resources: Mapping[str, Any] = NOTHING
+    """What the engine of the target is asked for: see core.options.resources_of."""
 
 
 class UnreadableSpec(Spec):
@@ -188,10 +194,31 @@ End = Exited | Signaled | Killed | TimedOut | OverLimit | NeverStarted
 State = Running | End | Lost
 
 
+class Remote(Frozen):
+    """Where a job of a target is, as far as its relay knows."""
+
+    target: str
+    engine_id: str | None = None
+    """Of an engine with a queue of its own, e.g. the number that Slurm gave the job."""
+    node: str | None = None
+    reason: str | None = None
+    """Why the engine has it waiting."""
+    unreachable_since: float | None = None
+    unreachable: str | None = None
+    """Why its machine cannot be reached now. What is told of the job is what was known by then."""
+    left_running: int = 0
+    """Processes that an ended job has left behind there."""
+    asks_at: int | None = None
+    """Where its log ended when it was last seen at a prompt."""
+
+
 class Job(Frozen):
     spec: Spec
     state: State
     run: Run | None
+    """Of a job of a target: on its machine."""
+    remote: Remote | None = None
+    """None: the job is of this machine."""
 
     @property
     def id(self) -> str:

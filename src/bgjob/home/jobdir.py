@@ -11,11 +11,15 @@
     limits.json    how its limits are kept    written by the shim before the child is exec'd, if it has limits
     terminal.json  the sizes of its terminal  rewritten whole by the shim at each resize
     watch.json     how far its watches have looked         rewritten whole by the watcher
+    remote.json    how it stands at its target             written by the starter, then by the target's relay
+    request.json   what is asked of the target             written by the starter, removed by the relay
     ctl            the shim's socket
     log/           the output, see log_format
     output.txt     the output as one file     written whole by readers, if the log has several segments; can be deleted
 
-Every record is written whole or not at all; to a reader, an empty or torn record is missing.
+Every record is written whole or not at all; to a reader, an empty or torn record is missing. The files of a
+job of a target are copies of those that its shim writes on its own machine. Here the target's relay writes
+them, holds the lock and listens at the socket.
 The shim imports this module: it stays small.
 """
 
@@ -43,6 +47,7 @@ FORMAT_VERSION = 1
 SPEC, SCRIPT, LAUNCH, LAUNCH_TAKEN = "spec.json", "script", "papers", "papers.taken"
 RUN, RUNS, OUTCOME = "run.json", "runs.json", "outcome.json"
 TERMINAL, LIMITS, WATCH = "terminal.json", "limits.json", "watch.json"
+REMOTE, REQUEST = "remote.json", "request.json"
 CONTROL, LOG, MERGED = "ctl", "log", "output.txt"
 HOW_ENDED = {
     "killed": "was killed",

@@ -176,10 +176,12 @@ def end_unstarted(directory: str, **how: object) -> None:
 
 
 def phase(directory: str) -> tuple[Phase, Record]:
-    """How a job stands by its files; and its outcome, once it has ended."""
+    """How a job stands by its files; and its outcome, once it has ended, or the record of a job of a target."""
     outcome_path = f"{directory}/{jobdir.OUTCOME}"
     if (outcome := jobdir.read_record(outcome_path)) is not None:
         return "ended", outcome
+    if (remote := jobdir.read_record(f"{directory}/{jobdir.REMOTE}")) is not None:
+        return _remote_phase(remote), remote
     # Before the lock: a starter takes the launch file away while it holds the lock.
     was_waiting = is_waiting(directory)
     if jobdir.is_locked(f"{directory}/{jobdir.SPEC}"):
@@ -190,6 +192,12 @@ def phase(directory: str) -> tuple[Phase, Record]:
     if (was_waiting or is_waiting(directory)) and _is_of_this_boot(directory):
         return "queued", {}
     return "lost", {}
+
+
+def _remote_phase(remote: Record) -> Phase:
+    """Of a job of a target: whether its relay runs tells nothing about the job."""
+    phases: dict[str, Phase] = {"queued": "queued", "lost": "lost"}
+    return phases.get(str(remote.get("phase")), "running")
 
 
 def _is_of_this_boot(directory: str) -> bool:

@@ -16,6 +16,7 @@ from bgjob.home.home_dir import make_inside
 from bgjob.home.jobdir import is_locked
 from bgjob.home.layout import ID_CHARACTERS, is_directory
 from bgjob.home.locks import open_locked
+from bgjob.system.detached import start_detached
 from bgjob.system.own_argv import WATCHER
 
 TYPE_CHECKING = False
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WATCHES, LOCK = "watches", "watcher.lock"
-# The variables that a watcher inherits: to find Python and its packages, and no secrets.
-KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-KEPT_PREFIX = "PYTHON"
-# The watcher is no descendant of the process that starts it.
-DETACHED = '"$@" &'
-SHELL = "/bin/sh"
 
 
 def add(home: str, job_id: str, environment: Mapping[str, str] | None = None) -> None:
@@ -96,21 +91,6 @@ def ensure_watcher(home: str, environ: Mapping[str, str] | None = None) -> None:
     """Start a watcher if jobs need one and there is none. Raises nothing: the next caller tries again."""
     try:
         if registered(home) and not has_watcher(home):
-            _start(home, _kept(os.environ if environ is None else environ))
+            start_detached([*WATCHER, home], os.environ if environ is None else environ)
     except OSError:
         pass
-
-
-def _kept(environ: Mapping[str, str]) -> dict[str, str]:
-    """A watcher works for other servers too: it must not have the secrets of its starter."""
-    return {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIX)}
-
-
-def _start(home: str, environ: Mapping[str, str]) -> None:
-    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
-    arguments = [SHELL, "-c", DETACHED, SHELL, *WATCHER, home]
-    try:
-        shell = os.posix_spawn(SHELL, arguments, environ, file_actions=null, setsid=True)
-    except NotImplementedError:  # the watcher then leaves our session by itself
-        shell = os.posix_spawn(SHELL, arguments, environ, file_actions=null)
-    os.waitpid(shell, 0)

@@ -12,14 +12,20 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
+from bgjob.link import hold
 from bgjob.system.own_argv import SHIM
 from bgjob.system.readiness import is_readable
 
+if TYPE_CHECKING:
+    import subprocess
+
 PATIENCE_S = 10.0
+Launch = Callable[[str, list[int]], bool]
+"""Gives the directory of a job and its descriptors to a shim. False: there is none."""
 
 
 class Handover(Frozen):
@@ -110,10 +116,14 @@ class Spawner:
             self._requests = None
 
     def start(self, handover: Handover) -> Start:
-        for launch in (self._ask_zygote, _run_fresh):
+        for launch in self._launches():
             if start := _attempt(handover, launch):
                 return start
         raise OSError("no shim could be started")
+
+    def _launches(self) -> Sequence[Launch]:
+        """Ways to start a shim, the best first."""
+        return self._ask_zygote, _run_fresh
 
     def _ask_zygote(self, directory: str, descriptors: list[int]) -> bool:
         with self._mutex:
@@ -138,7 +148,44 @@ class Spawner:
         return self._requests
 
 
-def _attempt(handover: Handover, launch: Callable[[str, list[int]], bool]) -> Start | None:
+class SpawnerBelow(Spawner):
+    """Its shims stay below us in the process tree, for an engine that looks after that tree alone."""
+
+    def __init__(self) -> None:
+        super().__init__(zygote=False)
+        self._guards: list[subprocess.Popen[bytes]] = []
+
+    def _launches(self) -> Sequence[Launch]:
+        return [self._run_below]
+
+    def _run_below(self, directory: str, descriptors: list[int]) -> bool:
+        """Whoever has such a child waits for it: it is the guard."""
+        guard = _popen("below", "fresh", directory, *map(str, descriptors), pass_fds=descriptors)
+        self._guards.append(guard)
+        return True
+
+
+class SpawnerInHold(Spawner):
+    """Its zygote is below the process that holds an allocation: see bgjob.link.hold."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(zygote=True)
+        self._path = path
+
+    def start(self, handover: Handover) -> Start:
+        with hold.starting(self._path):
+            return super().start(handover)
+
+    def _launches(self) -> Sequence[Launch]:
+        return [self._ask_zygote]
+
+    def _connected(self) -> socket.socket | None:
+        if self._requests is None:
+            self._requests = hold.connected(self._path)
+        return self._requests
+
+
+def _attempt(handover: Handover, launch: Launch) -> Start | None:
     with contextlib.ExitStack() as ours:
         # Not a pipe: only a socket can be shut down, which revokes the offer.
         ready, their_ready = socket.socketpair()
@@ -164,27 +211,34 @@ def start_dispatcher(home: str) -> bool:
 
 
 def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
-    import subprocess  # 3 ms, which a server's start does not need
-
-    launcher = subprocess.Popen(
-        [*SHIM, *arguments],
-        pass_fds=pass_fds,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    launcher = _popen(*arguments, pass_fds=pass_fds)
     return launcher.wait() == 0  # the launcher has forked the shim
 
 
-def _start_zygote() -> socket.socket:
-    import subprocess
+def _popen(
+    *arguments: str, stdin: int | None = None, pass_fds: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    import subprocess  # 3 ms, which a server's start does not need
 
+    return subprocess.Popen(
+        [*SHIM, *arguments],
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def start_zygote_below(requests: int) -> int:
+    """For the process that holds an allocation: serves a starter at the other end of this socket. Its pid."""
+    return _popen("below", "zygote", stdin=requests).pid
+
+
+def _start_zygote() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, contextlib.ExitStack() as undo:
         undo.callback(ours.close)
-        subprocess.Popen(
-            [*SHIM, "zygote"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ).wait()
+        _popen("zygote", stdin=theirs.fileno()).wait()
         undo.pop_all()
     return ours
 

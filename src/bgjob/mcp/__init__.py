@@ -18,6 +18,7 @@ call of the api.
     completions    completes ids and names of jobs
     registry       declares tools, checks arguments and calls them
     schema         derives tools.json from the tools; not at run time
+    target_schema  what clients see of targets, where there are some
     arguments      arguments as clients and models send them
     complaints     what is wrong with them, in words
     results        the answers of the tools about one job

@@ -100,13 +100,29 @@ def cause_of(state: State) -> CauseWord | None:
     return None if cause == "exited" else cause
 
 
-def reason_of(state: State, place: Place | None) -> str | None:
+def reason_of(job: Job, place: Place | None) -> str | None:
     """Why a job waits, or why it failed without an exit code."""
-    return place.reason if place else reason(state)
+    if place:
+        return place.reason
+    return reason(job.state) or (job.remote.reason if job.remote else None)
+
+
+def place_fields(job: Job) -> dict[str, Any]:
+    """Where a job of a target is; nothing of a job of this machine."""
+    remote = job.remote
+    return {"target": remote.target, "node": remote.node, "engine_id": remote.engine_id} if remote else {}
+
+
+def unreachable_of(job: Job) -> str | None:
+    """Since when and why its machine does not answer: what is told of the job is as it was then."""
+    remote = job.remote
+    if remote is None or remote.unreachable_since is None:
+        return None
+    return f"since {timestamp(remote.unreachable_since)}: {remote.unreachable}"
 
 
 def standing_fields(
-    state: State,
+    job: Job,
     place: Place | None = None,
     *,
     left_running: int = 0,
@@ -116,6 +132,7 @@ def standing_fields(
     history: PastRuns | None = None,
 ) -> dict[str, Any]:
     """How a job stands, in every answer about it. What says nothing is None."""
+    state = job.state
     last = history.runs[-1] if history and history.runs and isinstance(state, Running) else None
     return {
         "status": status_word(state),
@@ -124,10 +141,11 @@ def standing_fields(
         "restarts": (history.restarts or None) if history else None,
         "last_exit_code": last.code if last else None,
         "cause": cause_of(state),
-        "reason": reason_of(state, place),
+        "reason": reason_of(job, place),
+        "unreachable": unreachable_of(job),
         "limit": limit_word(state),
         "signal": signal_of(state),
-        "position": place.position if place else None,
+        "position": (place.position or None) if place else None,
         "left_running": left_running or None,
         "waits_for_input": waits_for_input or None,
         "prompt": prompt,

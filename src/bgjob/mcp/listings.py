@@ -10,7 +10,16 @@ from bgjob.api.status import LISTED_COMMAND_CHARACTERS
 from bgjob.core.job import Ended, Job, StatusWord, exit_code, status_word
 from bgjob.mcp.answer_text import Lasting
 from bgjob.mcp.answers import Answer
-from bgjob.mcp.fields import ToldEvent, cause_of, event_fields, shortened, started, timestamp
+from bgjob.mcp.fields import (
+    ToldEvent,
+    cause_of,
+    event_fields,
+    place_fields,
+    shortened,
+    started,
+    timestamp,
+    unreachable_of,
+)
 from bgjob.mcp.results import Count, Flag, Seconds, Text, Texts
 
 MOST_KEPT = 2000
@@ -28,6 +37,10 @@ class Listed(Answer):
     waits_for_input: Flag = None
     position: Count = None
     reason: Text = None
+    unreachable: Text = None
+    target: Text = None
+    node: Text = None
+    engine_id: Text = None
 
     @classmethod
     def of(cls, job: Job, page: Page) -> Listed:
@@ -55,8 +68,10 @@ class Listed(Answer):
             left_running=page.left_running.get(job.id),
             cause=cause_of(job.state),
             waits_for_input=job.id in page.asking or None,
-            position=place.position if place else None,
-            reason=place.reason if place else None,
+            position=(place.position or None) if place else None,
+            reason=place.reason if place else job.remote.reason if job.remote else None,
+            unreachable=unreachable_of(job),
+            **place_fields(job),
         )
 
     @cached_property

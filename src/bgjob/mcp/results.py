@@ -35,6 +35,7 @@ from bgjob.mcp.fields import (
     duration_s_of,
     meant_id,
     phase_of,
+    place_fields,
     printed_fields,
     reason_of,
     runs_of,
@@ -44,6 +45,7 @@ from bgjob.mcp.fields import (
     start_hint,
     started,
     timestamp,
+    unreachable_of,
 )
 from bgjob.mcp.registry import UNLISTED
 from bgjob.system.processes import signal_name
@@ -72,6 +74,14 @@ class MeantJob(Answer):
     job_id: Text = None
 
 
+class Placed(Answer):
+    """Where a job of a target is."""
+
+    target: Text = None
+    node: Text = None
+    engine_id: Text = None
+
+
 class Standing(Answer):
     """How a job stands."""
 
@@ -82,6 +92,7 @@ class Standing(Answer):
     last_exit_code: Count = None
     cause: Text = None
     reason: Text = None
+    unreachable: Text = None
     limit: Text = None
     signal: Text = None
     position: Count = None
@@ -117,7 +128,7 @@ class Read(Printed, MeantJob):
     @classmethod
     def of(cls, read: Reading, asked: str) -> Read:
         standing = standing_fields(
-            read.job.state,
+            read.job,
             left_running=read.left_running,
             waits_for_input=read.waits_for_input,
             prompt=read.prompt,
@@ -128,7 +139,7 @@ class Read(Printed, MeantJob):
         return cls(job_id=meant, **{**standing, **printed_fields(read.output)})
 
 
-class Started(Shown, Standing, OneJob):
+class Started(Shown, Placed, Standing, OneJob):
     met: Annotated[bool | None, {"description": "of until"}] = None
     condition: Text = None
     match: Text = None
@@ -141,11 +152,11 @@ class Started(Shown, Standing, OneJob):
 
     @classmethod
     def of(cls, ran: Executed) -> Started:
-        state, waited = ran.job.state, ran.waited
+        waited = ran.waited
         status, came = (waited.status, waited.came) if waited else (None, None)
         is_other = ran.reused and ran.asked_command not in (None, ran.job.spec.command)
         standing = standing_fields(
-            state,
+            ran.job,
             ran.place,
             left_running=status.left_running if status else ran.left_running,
             waits_for_input=status.waits_for_input if status else None,
@@ -161,7 +172,7 @@ class Started(Shown, Standing, OneJob):
             waited_s=waited.cut_to_s if waited else None,
             reused=ran.reused or None,
             command=shortened(ran.job.spec.command, LISTED_COMMAND_CHARACTERS) if is_other else None,
-            **{**standing, **(printed_fields(waited.output) if waited else {})},
+            **{**standing, **place_fields(ran.job), **(printed_fields(waited.output) if waited else {})},
         )
 
 
@@ -173,6 +184,10 @@ class Status(MeantJob):
     cause: Text = None
     signal: Text = None
     reason: Text = None
+    unreachable: Text = None
+    target: Text = None
+    node: Text = None
+    engine_id: Text = None
     limit: Text = None
     left_running: Count = None
     phase: Annotated[Literal["restarting"] | None, Rare] = None
@@ -196,6 +211,7 @@ class Status(MeantJob):
     command: str
     restarts: Count = None
     runs: Annotated[list[dict[str, Any]] | None, Rare] = None
+    resources: Annotated[dict[str, Any] | None, Rare] = None
     limits: Annotated[dict[str, Any] | None, Rare] = None
     limited_by: Annotated[dict[str, str] | None, Rare] = None
     activity: Annotated[dict[str, Any] | None, Rare] = None
@@ -213,12 +229,13 @@ class Status(MeantJob):
             descendants=status.descendants,
             left_running=status.left_running or None,
             phase=phase_of(state, status.history),
-            position=status.place.position if status.place else None,
-            priority=status.place.priority if status.place else None,
+            position=(status.place.position or None) if status.place else None,
+            priority=status.place.priority if status.place and status.place.position else None,
             exit_code=exit_code(state),
             cause=cause_word(state),
             signal=signal_of(state),
-            reason=reason_of(state, status.place),
+            reason=reason_of(job, status.place),
+            unreachable=unreachable_of(job),
             limit=limit_word(state),
             peak_memory_bytes=state.peak_memory_bytes if isinstance(state, OverLimit) else None,
             ended=timestamp(state.ended_at) if isinstance(state, Ended) else None,
@@ -237,6 +254,8 @@ class Status(MeantJob):
             limits=dict(status.limits) if status.limits else None,
             limited_by=dict(status.limited_by) if status.limited_by else None,
             activity=activity_of(status),
+            resources=dict(job.spec.resources) or None,
+            **place_fields(job),
         )
 
 
@@ -248,7 +267,7 @@ class Reply(Printed, MeantJob):
     @classmethod
     def to(cls, said: Interaction, asked: str) -> Reply:
         standing = standing_fields(
-            said.job.state, waits_for_input=said.waits_for_input, prompt=said.prompt, history=said.history
+            said.job, waits_for_input=said.waits_for_input, prompt=said.prompt, history=said.history
         )
         return cls(
             job_id=meant_id(said.job, asked),
@@ -259,7 +278,7 @@ class Reply(Printed, MeantJob):
         )
 
 
-class WaitedFor(Printed, OneJob):
+class WaitedFor(Printed, Placed, OneJob):
     condition: Annotated[str | None, {"description": "exit, pattern, port, …"}] = None
     match: str | None = None
 
@@ -267,7 +286,7 @@ class WaitedFor(Printed, OneJob):
     def of_one(cls, waited: Waited) -> WaitedFor:
         status, came = waited.status, waited.came
         standing = standing_fields(
-            status.job.state,
+            status.job,
             status.place,
             left_running=status.left_running,
             waits_for_input=status.waits_for_input,
@@ -279,7 +298,7 @@ class WaitedFor(Printed, OneJob):
             job_id=status.job.id,
             condition=came.condition if came else None,
             match=came.detail if came else None,
-            **{**standing, **printed_fields(waited.output)},
+            **{**standing, **place_fields(status.job), **printed_fields(waited.output)},
         )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.core.errors import BgjobError
-from bgjob.mcp import stdio
+from bgjob.mcp import stdio, target_schema
 from bgjob.mcp.caller import Channel
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import use_lossy_stderr
@@ -58,7 +58,16 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
-    stdio.serve(SERVER, lambda channel: service_for(jobs, channel), wire, OwnClient(jobs, environ).known)
+    stdio.serve(
+        server_for(jobs), lambda channel: service_for(jobs, channel), wire, OwnClient(jobs, environ).known
+    )
+
+
+def server_for(jobs: Jobs, server: Server = SERVER) -> Server:
+    """What it tells of itself, with a line about other machines where there are some."""
+    if not jobs.context.targets:
+        return server
+    return server._replace(instructions=server.instructions + target_schema.INSTRUCTIONS)
 
 
 class OwnClient:

@@ -14,6 +14,7 @@ from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import news_fields
 from bgjob.mcp.registry import Tool
 from bgjob.mcp.stderr import report
+from bgjob.mcp.target_schema import tool_with_targets
 from bgjob.mcp.tools import TOOLS
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Message, RpcError
 from bgjob.protocol.request import Request
@@ -63,7 +64,7 @@ class Service:
 
     def blocks(self, request: Request) -> bool:
         """True: it may take long, and wants a thread of its own."""
-        if request.method in BLOCKING:
+        if request.method in BLOCKING or _asks_other_machines(request):
             return True
         tool = _tool_of(request)
         return tool is not None and tool.blocks
@@ -98,7 +99,8 @@ class Service:
         return None if needed in self._scopes else needed
 
     def _list_tools(self, request: Request, _caller: Caller) -> Result:
-        listing = TOOLS.listing(self._scopes)
+        targets = self._jobs.context.targets
+        listing = [tool_with_targets(tool, targets) for tool in TOOLS.listing(self._scopes)]
         return {"tools": list(map(_with_task_support, listing)) if request.has_handshake_tasks else listing}
 
     def _call_tool(self, request: Request, caller: Caller) -> Result:
@@ -193,6 +195,10 @@ def _seen_task(jobs: Jobs, request: Request) -> Task:
 
 def _with_task_support(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**tool, **HANDSHAKE_SUPPORT} if TOOLS.tools[tool["name"]].may_be_task else tool
+
+
+def _asks_other_machines(request: Request) -> bool:
+    return request.method == "resources/read" and "targets" in str(request.params.get("uri")).lower()
 
 
 def _tool_of(request: Request) -> Tool[Jobs] | None:

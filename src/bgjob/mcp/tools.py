@@ -94,6 +94,7 @@ def execute_command(
     limits: Annotated[dict[str, Any] | None, Unlisted] = None,
     rows: Annotated[int, Unlisted] = 24,
     cols: Annotated[int, Unlisted] = 80,
+    target: Annotated[str | None, Unlisted] = None,
 ) -> Started | Task:
     """Start a shell command as a background job and return its job_id; with wait_s or until also its output, exit
     code or prompt. Use it for builds, tests, servers, installs, whatever is slow or asks; use interact_with_job
@@ -119,6 +120,7 @@ def execute_command(
             after=after,
             watch=watch,
             options=chosen,
+            target=target,
             if_running=if_running,
             wait_s=wait_s,
             until=until,

@@ -1,16 +1,30 @@
-"""Jobs on other machines: the near half.
+"""Jobs of other machines: the near half. The far half is the folder `agent`.
 
-It imports neither the api nor the agent, which is the far half: the two meet on a wire.
+The verbs (api) start the relay of a target, and ask it by its socket.
 
-    codec      messages and errors as lines, for both halves
-    archive    the code that travels
-    lowering   ... as source that older interpreters run
-    loader     how it is taken in over there
-    bootstrap  ... by this program, which is sent first
-    transport  argv of the commands that reach other machines
-    channel    the near end of a pipe to an agent
-
-    ray          a Ray cluster: room for jobs, and pipes to its nodes
-    ray_process  ... the near end of its gateway
-    ray_gateway  ... a process of its own, which alone imports Ray
+    client      asking the relay
+    relay       the process: one per home and target
+    replica     the copy of one job
+    proxy       the control socket of that copy
+    engine      what a relay asks of a target, whatever it is
+    host        a machine of a target, kept connected
+    background  work of a relay beside its calls
+    ssh         a target that is one machine
+    slurm_engine  a cluster with Slurm
+    slurm       ... what is asked of it
+    slurm_scripts  ... as scripts of its login node
+    shared_root    ... what is where in the directory that its nodes share
+    ray_engine  a Ray cluster
+    ray         ... what is asked of it
+    ray_process    ... the near end of its gateway
+    ray_gateway    ... a process of its own, which alone imports Ray
+    command     running a program of a cluster
+    pace        how often a cluster is asked
+    transport   the commands that make a pipe to another machine
+    channel     the near end of such a pipe
+    codec       messages and errors, as lines
+    loader      the program that is sent first, and takes the rest
+    bootstrap   ... that program
+    archive     the code that travels
+    lowering    that code for Python 3.9 and 3.10
 """

@@ -16,7 +16,7 @@ from bgjob.core.frozen import Frozen
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Below `bgjob/`: what only a person, a client of ours or the near half uses.
 LEFT_OUT = ("__main__.py", "cli", "clients", "mcp", "protocol", "web")
-FAR_PARTS_OF_REMOTE = ("__init__.py", "codec.py")
+FAR_PARTS_OF_REMOTE = ("__init__.py", "codec.py", "shared_root.py")
 # Any time will do that is always the same; a zip knows none before 1980.
 MADE = (2020, 1, 1, 0, 0, 0)
 HASH_CHARACTERS = 16
@@ -71,9 +71,11 @@ def hash_of(files: Iterable[tuple[str, bytes]]) -> str:
 
 
 def _lowering() -> dict[str, bytes]:
-    """What is made of the code depends on this, too."""
+    """What lowered code depends on, too."""
+    from bgjob.remote.lowering import stand_ins
+
     with open(f"{PACKAGE}/remote/lowering.py", "rb") as file:
-        return {"lowering": file.read()}
+        return {"lowering": file.read(), **dict(stand_ins())}
 
 
 def _zip(files: Mapping[str, bytes]) -> bytes:

@@ -35,6 +35,8 @@ MOST_BOOTS = 50
 def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
     os.environ.update(order["environ"])
+    if os.environ.get("BGJOB_HOME"):
+        os.environ["BGJOB_HOME"] = os.path.expanduser(os.environ["BGJOB_HOME"])
     try:
         run = _code(order)
     except (OSError, ValueError, ImportError) as error:

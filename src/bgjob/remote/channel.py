@@ -22,6 +22,7 @@ from bgjob.remote.loader import MARK, Order, command, first_words, sent_code
 
 __all__ = ["Channel", "Order", "Stream"]
 
+Way = Callable[[Sequence[str]], Sequence[str]]
 BEAT_S, SILENCE_S = 5.0, 20.0
 OPEN_S, CLOSE_S = 60.0, 2.0
 LINE_MAX_BYTES = 128 << 20
@@ -95,13 +96,15 @@ class Channel:
         self.hello: Mapping[str, Any] = {}
 
     @classmethod
-    async def open(cls, argv: Sequence[str], order: Order) -> Self:
-        """TargetUnreachable, or the error for which the agent cannot serve."""
+    async def open(cls, argv: Sequence[str] | Way, order: Order) -> Self:
+        """`argv`: what the command over there is appended to, or a function that puts it in its place.
+
+        TargetUnreachable, or the error for which the agent cannot serve.
+        """
         stderr = tempfile.TemporaryFile()  # noqa: SIM115 - a ControlMaster keeps it open: so it is no pipe
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv,
-                *command(order),
+                *(argv(command(order)) if callable(argv) else (*argv, *command(order))),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=stderr,
@@ -309,6 +312,8 @@ class Channel:
 
 
 def _checked(message: Message) -> Message:
+    """The error for which the agent cannot serve; OSError: something else is in its way over there."""
     if "error" in message:
-        raise unpack_error(message["error"])
+        error = unpack_error(message["error"])
+        raise OSError(str(error)) if type(error) is BgjobError else error
     return message

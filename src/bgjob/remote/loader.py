@@ -16,14 +16,16 @@ MARK = bootstrap.MARK
 # python3 is what a host's user means by it; else the newest. Only if none of them is new enough, an older one.
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9")
 RUN = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
-# Without ' and !, which some login shells read between quotes. The look at a Python must not read our stdin.
-FIND_PYTHON = (
-    "for least in 11 9; do for python in {pythons}; do "
-    'if "$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, $least))" </dev/null 2>/dev/null; '
-    'then exec "$python" -I -S -c "{run}"; fi; done; done; '
-    'printf "\\n\\001bgjob {{\\"error\\": {{\\"kind\\": \\"NoPython\\", \\"text\\": '
-    '\\"there is no python3 of 3.9 or newer\\"}}}}\\n"'
-)
+# For any login shell: without ' and !, which some of them read between quotes. The look at a Python must not
+# read our stdin. %(own)s is tried first, whatever its version.
+FIND_PYTHON = """\
+become() { if "$2" -I -S -c "import sys; sys.exit(sys.version_info < (3, $1))" </dev/null 2>/dev/null; \
+then exec "$2" -I -S -c "%(run)s"; fi; }; \
+%(own)s for least in 11 9; do for python in %(pythons)s; do become $least $python; done; done; \
+printf "\\n\\001bgjob %%s\\n" "%(none)s\""""
+NO_PYTHON = {
+    "error": {"kind": "NoPython", "text": "there is no python3 of 3.9 or newer, or it cannot be run"}
+}
 
 
 class Order(Frozen):
@@ -44,8 +46,9 @@ class Order(Frozen):
 
 def command(order: Order) -> list[str]:
     """What is run over there, as the last arguments of the way there."""
-    own = (_expanded(order.python),) if order.python else ()
-    script = FIND_PYTHON.format(pythons=" ".join([*own, *PYTHONS]), run=RUN)
+    own = f"become 9 {_expanded(order.python)};" if order.python else ""
+    none = json.dumps(NO_PYTHON).replace('"', r"\"")
+    script = FIND_PYTHON % {"own": own, "run": RUN, "pythons": " ".join(PYTHONS), "none": none}
     words = ["sh", "-c", script]
     return ["exec " + shlex.join(words)] if order.is_quoted else words
 

@@ -37,7 +37,7 @@ class RayGateway:
         self._starting = asyncio.Lock()
 
     async def submit(self, job_id: str, resources: Mapping[str, Any]) -> dict[str, Any]:
-        """Its state, as in `states`. Asked twice it is the same lease. TargetRefused: no node could ever run it."""
+        """Its state, as in `states`. Asked twice it is the same lease. ImpossibleRequest: no node could ever run it."""
         state: dict[str, Any] = await self._ask("place", job_id=job_id, request=dict(resources))
         return state
 

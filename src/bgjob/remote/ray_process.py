@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bgjob.core.errors import TargetRefused, TargetUnreachable
+from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Imports bgjob from its directory, whatever else is beside it: another interpreter must not see our packages.
@@ -143,7 +143,7 @@ class Process:
             pipe.take(None if data is None else base64.b64decode(data))
 
     def _error(self, error: Mapping[str, str]) -> Exception:
-        kind = TargetRefused if error["kind"] == "Refused" else TargetUnreachable
+        kind = ImpossibleRequest if error["kind"] == "Refused" else TargetUnreachable
         return kind(self._target, error["text"])
 
     def _end(self, why: str) -> None:

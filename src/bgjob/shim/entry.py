@@ -3,6 +3,7 @@
     entry.main(["fresh", directory, lock, ready, launch_file, slots…])   descriptors, inherited
     entry.main(["zygote"])                                               descriptor 0 is a socket
     entry.main(["queue", home])                                          becomes the dispatcher of the queue
+    entry.main(["below", …])                the same in the process tree of the starter, see system.allocation
 
 `ready` tells the starter what happened: "+" as soon as a shim owns the job (from then on a second try would
 run it twice), another "+" when its guard would go on with it and there is room for its outcome (the starter may
@@ -30,7 +31,7 @@ from bgjob.shim.handoff import (
     Inherited,
     unpacked,
 )
-from bgjob.system import processes
+from bgjob.system import allocation, processes
 from bgjob.system.open_files import restore_limit
 
 MESSAGE_MAX_BYTES = 1 << 16
@@ -40,10 +41,13 @@ FORK_AFTER_MS = 4
 
 def main(arguments: list[str]) -> None:
     umask = become_plain()
+    if stays := arguments[0] == "below":
+        arguments = arguments[1:]
+        allocation.enter()
     lock = become_dispatcher(arguments[1]) if arguments[0] == "queue" else None
     if arguments[0] == "queue" and lock is None:
         return
-    if os.fork():  # not below the server in the process tree: a kill of that tree does not reach the jobs
+    if not stays and os.fork():  # not below the server in the process tree: its kill does not reach the jobs
         os._exit(0)
     os.setsid()
     gc.disable()

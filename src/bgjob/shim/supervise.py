@@ -4,6 +4,7 @@
     a process of the job has ended          _reap               Pausing, Over
     a client kills the job                  _kill               Over, once its processes have ended
     SIGTERM came to the shim                _on_signal          the same
+    the holder of its allocation has ended  _on_holder_end      the same
     the job's directory was removed         _on_removed         the same
     the job's time is up                    _time_out           the same
     a limit is hit                          _end_by             Pausing, Over, once its processes have ended
@@ -39,6 +40,7 @@ from bgjob.shim.stop import Stop
 from bgjob.shim.terminal_size import TerminalSize
 from bgjob.shim.upkeep import Upkeep
 from bgjob.system import processes
+from bgjob.system.allocation import Allocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ class Supervisor:
         self._adopts = processes.adopt_orphans()
         self._signals = signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         loop.watch(self._signals, READABLE, self._on_signal)
+        if Allocation.holder is not None:
+            loop.watch(Allocation.holder, READABLE, self._on_holder_end)
 
     def _made_limits(self) -> Limits:
         from bgjob.shim.limits import Limits  # few jobs have some
@@ -249,6 +253,12 @@ class Supervisor:
             self._upkeep.look_now()
         if signal.SIGTERM in arrived:
             self._end_by(KILLED, signal.SIGTERM, DEFAULT_GRACE_S)
+
+    def _on_holder_end(self, _event: int) -> None:
+        """The engine takes the allocation for free: nothing may run in it any more."""
+        if Allocation.holder is not None:
+            self._loop.forget(Allocation.holder)
+        self._end_by(KILLED, signal.SIGTERM, DEFAULT_GRACE_S)
 
     def _on_removed(self) -> None:
         """The job's directory is gone: no client can ask for the job, steer it or read what it prints."""

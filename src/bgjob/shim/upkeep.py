@@ -11,6 +11,7 @@ import os
 from bgjob.home import jobdir
 from bgjob.shim.handoff import listen, publish
 from bgjob.system import cgroup, processes
+from bgjob.system.allocation import Allocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Upkeep:
 
 
 def group_of(job_id: str) -> str | None:
-    return f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE else None
+    return f"{PLACE}/{cgroup.PREFIX}{job_id}" if PLACE and not Allocation.is_ours else None
 
 
 def _socket_id() -> tuple[int, int] | None:

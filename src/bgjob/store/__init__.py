@@ -12,6 +12,7 @@ The verbs (api) and the watcher import it.
     event_reader   reads the log of events
     notify_rules   who is told of jobs, and how far that has come
     config_file    reads the config file of the user
+    targets_file   reads the file of targets
     row_file       a record of named rows that several processes change
     reconcile      adds the ends that no shim could record
 """

@@ -7,10 +7,11 @@ the rule for the file and the directories above it is that for a home. A link to
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from bgjob.core.config import NO_FILE, ConfigFile
-from bgjob.core.errors import BadConfigFile
+from bgjob.core.errors import BadConfigFile, BgjobError
 from bgjob.home.home_dir import Unsafe, check_above, is_ours, other_writers
 
 MOST_BYTES = 1 << 20
@@ -29,27 +30,41 @@ def config_path(environ: Mapping[str, str]) -> str:
 def read_config_file(environ: Mapping[str, str]) -> ConfigFile:
     """BadConfigFile: it cannot be read, could be another user's, or is no TOML."""
     path = config_path(environ)
+    table = read_toml(path, lambda problem: BadConfigFile(f"The config file {path} {problem}"))
+    if table is None:
+        return NO_FILE
+    from bgjob.core.config_file import config_file  # here: most have no config file
+
+    return config_file(path, table)
+
+
+def read_toml(path: str, error: Callable[[str], BgjobError]) -> dict[str, Any] | None:
+    """None: there is none. `error`: of what is wrong with it, which follows its name."""
     try:
         os.lstat(path)
     except OSError:
-        return NO_FILE  # also if its directory is closed to us: then it is another user's
-    return _parsed(path, _read(path))
+        return None  # also if its directory is closed to us: then it is another user's
+    try:
+        return _parsed(_read(path))
+    except Unsafe as problem:
+        raise error(f"is not safe to use: {problem}") from None
+    except OSError as problem:
+        raise error(f"cannot be read: {problem.strerror}.") from None
+    except UnicodeDecodeError as problem:
+        raise error(f"is not UTF-8: {problem}.") from None
+    except (ValueError, RecursionError) as problem:  # RecursionError: lists in lists in lists
+        raise error(f"is not valid TOML: {problem}.") from None
 
 
 def _read(path: str) -> bytes:
+    place = os.path.realpath(path)
+    check_above(place)
+    fd = os.open(place, OPEN_FILE)
     try:
-        place = os.path.realpath(path)
-        check_above(place)
-        fd = os.open(place, OPEN_FILE)
-        try:
-            _check(os.fstat(fd))
-            return os.read(fd, MOST_BYTES)
-        finally:
-            os.close(fd)
-    except Unsafe as problem:
-        raise BadConfigFile(f"The config file {path} is not safe to use: {problem}") from None
-    except OSError as error:
-        raise BadConfigFile(f"The config file {path} cannot be read: {error.strerror}.") from None
+        _check(os.fstat(fd))
+        return os.read(fd, MOST_BYTES)
+    finally:
+        os.close(fd)
 
 
 def _check(info: os.stat_result) -> None:
@@ -63,16 +78,8 @@ def _check(info: os.stat_result) -> None:
         raise Unsafe(f"it can be written by {who}. Run chmod go-w on it.")
 
 
-def _parsed(path: str, data: bytes) -> ConfigFile:
-    import tomllib  # here: most have no config file
+def _parsed(data: bytes) -> dict[str, Any]:
+    import tomllib  # here: most have no such file
 
-    from bgjob.core.config_file import config_file
-
-    try:
-        # lines after the last: tomllib tells no line number of an error at the end
-        table = tomllib.loads(data.decode("utf-8-sig") + "\n\n")
-    except UnicodeDecodeError as error:
-        raise BadConfigFile(f"The config file {path} is not UTF-8: {error}.") from None
-    except (ValueError, RecursionError) as error:  # RecursionError: lists in lists in lists
-        raise BadConfigFile(f"The config file {path} is not valid TOML: {error}.") from None
-    return config_file(path, table)
+    # lines after the last: tomllib tells no line number of an error at the end
+    return tomllib.loads(data.decode("utf-8-sig") + "\n\n")

@@ -47,6 +47,11 @@ def spec_of(job_id: str, record: Record) -> Spec:
     return Spec(id=job_id, **_values(record, SPEC_RULES, MAY_LACK))
 
 
+def remote_of(record: Record) -> dict[str, Any]:
+    """What the relay has written down of a job of a target."""
+    return _values(record, REMOTE_RULES, REMOTE_RULES.keys() - {"phase"})
+
+
 def run_of(record: Record) -> Run:
     return Run(**_values(record, RUN_RULES))
 
@@ -316,6 +321,8 @@ SPEC_RULES: Mapping[str, Rule] = {
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
     "by": _are_words,
     "of": _or_none(_is_job_id),
+    "target": _or_none(_is_text),
+    "resources": _is_object,
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
 RUN_RULES: Mapping[str, Rule] = {
@@ -323,6 +330,18 @@ RUN_RULES: Mapping[str, Rule] = {
     "shim_pid": _whole(1, 1 << 31),
     "started_at": _is_time,
     "boot_id": _or_none(_is_text),
+}
+REMOTE_RULES: Mapping[str, Rule] = {
+    "phase": _one_of("submitting", "queued", "running", "lost"),
+    "cwd": _or_none(_is_text),
+    "shell": _or_none(_is_text),
+    "host": _or_none(_is_text),
+    "engine_id": _or_none(_is_text),
+    "node": _or_none(_is_text),
+    "reason": _or_none(_is_text),
+    "left_running": _is_count,
+    "asks_at": _or_none(_is_size),
+    "session": _or_none(_is_text),
 }
 END_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,

@@ -27,6 +27,7 @@ from bgjob.home.jobdir import (
     LIMITS,
     LOG,
     OUTCOME,
+    REMOTE,
     RUN,
     RUNS,
     SPEC,
@@ -41,6 +42,7 @@ from bgjob.store.record_schema import (
     groups_of,
     history_of,
     limited_by_of,
+    remote_of,
     resizes_of,
     run_of,
     spec_of,
@@ -80,8 +82,16 @@ def _found_state(directory: str) -> State:
             return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
         case "queued", _:
             return Queued(None)
-        case _:
-            return Lost(_why_lost(directory))
+        case _, remote:
+            return Lost(str(remote["reason"]) if remote.get("reason") else _why_lost(directory))
+
+
+def read_remote(directory: str) -> dict[str, Any]:
+    """How a job stands at its target; empty if that cannot be read."""
+    try:
+        return remote_of(_read(f"{directory}/{REMOTE}"))
+    except Malformed:
+        return {}
 
 
 def read_resizes(directory: str) -> list[tuple[int, int, int]]:

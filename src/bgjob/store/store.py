@@ -2,6 +2,7 @@
 
     jobs/<id>/             one job each, see jobdir
     index/, newest         their order, see index
+    targets/               jobs of other machines, and the relays that copy them, see target_dir
     events/                what happened, see event_log
     watches/, watcher.lock jobs that need a watcher, see watch_registry
     on_event.json          how far the log of events has been handed to commands, see hooks
@@ -26,12 +27,13 @@ import errno
 import fcntl
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
-from bgjob.core.frozen import Frozen
-from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Running, Spec
-from bgjob.home import home_dir, jobdir, queue_dir, slots
+from bgjob.core.frozen import NOTHING, Frozen, replace
+from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Remote, Run, Running, Spec, State
+from bgjob.home import home_dir, jobdir, queue_dir, slots, target_dir
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
@@ -43,6 +45,7 @@ from bgjob.store.records import (
     read_groups,
     read_history,
     read_limited_by,
+    read_remote,
     read_resizes,
     read_spec,
     read_state,
@@ -110,8 +113,17 @@ class Store:
 
     # -- making a job -------------------------------------------------------------------------------
 
-    def create(self, spec: Spec, launch: bytes | None = None, priority: int = 0) -> NewJob:
-        """With a launch file the job waits in the queue as soon as its lock is free."""
+    def create(
+        self,
+        spec: Spec,
+        launch: bytes | None = None,
+        priority: int = 0,
+        records: Mapping[str, dict[str, Any]] = NOTHING,
+    ) -> NewJob:
+        """With a launch file the job waits in the queue as soon as its lock is free.
+
+        `records`: further ones, by name, which it has from the moment in which it is visible.
+        """
         draft = f"{self.home}/{DRAFTS}/{spec.id}"
         os.mkdir(draft, 0o700)
         with contextlib.ExitStack() as undo:
@@ -120,6 +132,8 @@ class Store:
             lock = jobdir.create_locked(f"{draft}/{SPEC}", record)
             undo.callback(os.close, lock)
             _write_script(draft, spec.command.encode())
+            for name, further in records.items():
+                jobdir.write_record(f"{draft}/{name}", {"format": jobdir.FORMAT_VERSION, **further})
             place_us = self.index.next_place_us(spec.created_at)
             self.index.enter(spec.id, f"{draft}/{SPEC}", place_us)
             if launch is not None:
@@ -196,6 +210,18 @@ class Store:
         """Which mechanism enforces each limit of a job."""
         with self._readable():
             return read_limited_by(self.directory(job_id))
+
+    def remote(self, job: Job) -> Remote | None:
+        """How a job of a target stands there, as its relay last wrote it down."""
+        return None if job.spec.target is None else self._remote(job.spec.target, self.directory(job.id))[0]
+
+    def _remote(self, target: str, directory: str) -> tuple[Remote, Mapping[str, Any]]:
+        known = read_remote(directory)
+        names = ("engine_id", "node", "reason", "left_running", "asks_at")
+        remote = Remote(target, **{name: known[name] for name in names if name in known})
+        if gone := target_dir.unreachable(self.home, target, known.get("host") or ""):
+            remote = replace(remote, unreachable_since=gone[0], unreachable=gone[1])
+        return remote, known
 
     def remove_control_groups(self, job_id: str) -> None:
         """Remove the control groups of a job whose shim and guard were killed; other jobs have none left."""
@@ -300,9 +326,17 @@ class Store:
         run = state.run if isinstance(state, Running) else run_from(jobdir.read_record(f"{directory}/{RUN}"))
         if isinstance(state, Lost) and not is_directory(directory):
             raise JobNotFound(job_id)  # the job was removed while we read
-        job = Job(spec, state, run)
+        job = Job(spec, state, run) if spec.target is None else self._at_target(spec, state, run, directory)
         self._remember(job)
         return job
+
+    def _at_target(self, spec: Spec, state: State, run: Run | None, directory: str) -> Job:
+        """Its machine chose the working directory and the shell."""
+        remote, known = self._remote(str(spec.target), directory)
+        place = {name: known[name] for name in ("cwd", "shell") if known.get(name)}
+        if not isinstance(state, Running):  # nothing of it will come any more
+            remote = replace(remote, unreachable_since=None, unreachable=None, reason=None)
+        return Job(replace(spec, **place), state, run, remote)
 
     def _remember(self, job: Job) -> None:
         """Not a job that cannot be read: that may be mended, e.g. by a chmod. Nor one that may have never

@@ -3,13 +3,16 @@
 Each limit belongs to a controller, and a controller to one hierarchy: of version 1 if it has one there, else
 of version 2. In version 1 a job's group is made below our own group. In version 2 a group that has processes
 cannot hand out controllers, so a job's group is made in the nearest group above that hands them out. A group
-above that limits memory is never left that way; a limit on processes is copied. The shim imports this module.
+above that limits memory is never left that way; a limit on processes is copied. In the allocation of an engine
+none is made. The shim imports this module.
 """
 
 from __future__ import annotations
 
 import os
 import time
+
+from bgjob.system.allocation import Allocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +92,8 @@ class Group:
 
 def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = None) -> dict[str, Group]:
     """The group that enforces each limit, as far as the system lets us. A second call finds the same."""
+    if Allocation.is_ours:
+        return {}
     tops = find_tops() if tops is None else tops
     wanted = [kind for kind in CONTROLLERS if kind in limits]
     in_one = {kind: limits[kind] for kind in wanted if CONTROLLERS[kind] not in tops}

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from bgjob.core.errors import BgjobError
 from bgjob.mcp.caller import Caller
-from bgjob.mcp.server import SERVER
+from bgjob.mcp.server import SERVER, server_for
 from bgjob.mcp.service import Service
 from bgjob.mcp.stderr import warn
 from bgjob.mcp.workers import Workers
@@ -45,6 +45,7 @@ BATCH = "Batches are not accepted. Send each JSON-RPC message in a POST of its o
 class McpEndpoint:
     def __init__(self, services: Services, tokens: Tokens, meters: Meters) -> None:
         self._services, self._tokens, self._meters = services, tokens, meters
+        self._server = server_for(services.jobs, HTTP_SERVER)
         self._workers = Workers()
         self._callers: set[Caller] = set()
         self._is_stopping = False
@@ -70,7 +71,7 @@ class McpEndpoint:
     async def _receive(self, message: object, scope: Scope, receive: Receive, send: Send) -> None:
         headers = headers_of(scope)
         check_notification(message, headers)
-        connection = Connection(HTTP_SERVER, can_notify=False)
+        connection = Connection(self._server, can_notify=False)
         match next(connection.receive(message, headers), None):
             case Response(answer):
                 self._meters.answered(method_of(message), outcome_of(answer), time.monotonic())

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from bgjob.api import Jobs, open_jobs
 from bgjob.mcp.service import Service
 from bgjob.store.config_file import read_config_file
+from bgjob.store.targets_file import read_targets
 from bgjob.web.tokens import Rules, Token, environment_under
 
 
@@ -13,8 +14,8 @@ class Services:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        # by the environment of the server: the variables that a token gives its jobs cannot lead to another file
-        self._file = read_config_file(environ)
+        # by the environment of the server: the variables that a token gives its jobs cannot lead to other files
+        self._file, self._targets = read_config_file(environ), read_targets(environ)
         self._jobs: dict[Rules, Jobs] = {}
         self._services: dict[tuple[Rules, frozenset[str]], Service] = {}
         self.jobs = self._jobs_under(Rules())
@@ -36,5 +37,7 @@ class Services:
 
     def _jobs_under(self, rules: Rules) -> Jobs:
         if rules not in self._jobs:
-            self._jobs[rules] = open_jobs(environment_under(rules, self._environ), file=self._file)
+            self._jobs[rules] = open_jobs(
+                environment_under(rules, self._environ), file=self._file, targets=self._targets
+            )
         return self._jobs[rules]

@@ -20,9 +20,10 @@ from bgjob.api.status import job_status
 from bgjob.api.status_json import status_as_json
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.job import SHORT_ID_CHARACTERS, Job
-from bgjob.core.options import ALL_OPTIONS
+from bgjob.core.options import ALL_OPTIONS, TARGET
 from bgjob.core.patterns import Pattern, compile_pattern
 from bgjob.mcp.answers import plain
+from bgjob.mcp.target_schema import schema_with_targets
 from bgjob.mcp.tools import TOOLS
 from bgjob.output.line_pages import Line
 from bgjob.store.quota import StoreSize
@@ -116,7 +117,7 @@ class Reads:
     def _store(self, asked: Asked) -> Any:
         self._context.store.check_home_exists()
         disk = os.statvfs(self._context.store.home)
-        settings = self._context.settings
+        settings, targets = self._context.settings, self._context.targets
         return plain(
             {
                 "version": __version__,
@@ -127,10 +128,17 @@ class Reads:
                 "free_bytes": disk.f_bavail * disk.f_frsize,
                 "cpus": os.cpu_count(),
                 "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-                "start": TOOLS.schemas["accepts"]["execute_command"],
-                "options": {name: option.accepted for name, option in ALL_OPTIONS.items()},
+                "start": schema_with_targets(TOOLS.schemas["accepts"]["execute_command"], targets),
+                "options": _options(with_targets=bool(targets)),
             }
         )
+
+
+def _options(*, with_targets: bool) -> dict[str, str]:
+    """What each accepts, in words."""
+    return {
+        name: option.accepted for name, option in ALL_OPTIONS.items() if with_targets or name not in TARGET
+    }
 
 
 def _place(asked: Asked) -> Place:

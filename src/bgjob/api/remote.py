@@ -1,0 +1,165 @@
+"""Jobs of targets: what is asked of them goes to the target's relay; what is read of them is here on disk."""
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.api.activity import Activity, Listening, Process
+from bgjob.api.context import Context
+from bgjob.api.results import Kill
+from bgjob.core import options
+from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteerable, TargetUnreachable
+from bgjob.core.job import Job, Spec
+from bgjob.core.targets import as_record
+from bgjob.home import jobdir, queue_dir, target_dir
+from bgjob.remote.client import NoAnswer, ask_relay
+from bgjob.system.processes import signal_name
+
+KILL_PATIENCE_S = 60.0
+STATUS_PATIENCE_S = 2.0
+
+
+# -- starting ---------------------------------------------------------------------------------------
+
+
+def start_at_target(
+    context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
+) -> Job:
+    """A job that its target has, or has been asked for and did not answer yet. BgjobError: nothing was run."""
+    store, target = context.store, context.targets[str(spec.target)]
+    request = _request(context, spec, environment, priority)
+    target_dir.make(store.home, target.name, as_record(target))
+    # First: if we are killed now, the relay finds the job, or nothing.
+    target_dir.add(store.home, target.name, spec.id)
+    new = store.create(spec, records={jobdir.REMOTE: {"phase": "submitting"}, jobdir.REQUEST: request})
+    try:
+        jobdir.make_durable(new.lock, new.directory)
+    finally:
+        os.close(new.lock)
+    try:
+        _ask(context, target.name, op="start", job=spec.id)
+    except NoAnswer:
+        pass  # the relay goes on asking: whether the job runs is told as soon as it is known
+    except BgjobError:
+        _undo(context, target.name, spec)
+        raise
+    return store.load(spec.id)
+
+
+def _request(
+    context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
+) -> dict[str, Any]:
+    """As a caller over there would ask. Patterns stay here, where there is RE2; so do sessions and notices."""
+    asked: dict[str, Any] = {
+        "cwd": spec.cwd,
+        "env": dict(environment) or None,
+        "name": spec.name,
+        "timeout_s": spec.timeout_s,
+        "shell": spec.shell or None,
+        "pty": spec.pty,
+        "rows": spec.rows,
+        "cols": spec.cols,
+        "stdin": spec.stdin,
+        "queue": bool(spec.queue),
+        "after": _after(context, spec),
+        "by": {name: value for name, value in spec.by.items() if name != "session"},
+        "options": {**_options(spec), **({} if priority is None else {"priority": priority})},
+    }
+    start = {"command": spec.command, "asked": asked}
+    return {"start": start, "resources": dict(spec.resources)}
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        **options.limits_shown(spec.limits, None),
+        "output": spec.max_output_bytes,
+        "on_output": spec.on_output_limit,
+        "group": spec.group,
+    }
+    if restart := spec.restart:
+        chosen |= {
+            "restart": restart["policy"],
+            "max_restarts": restart["max"],
+            "backoff_s": restart["backoff_s"],
+        }
+    if queue := spec.queue:
+        delay_s = max(0.0, queue["not_before"] - queue_dir.now_s()) if queue["not_before"] else 0.0
+        chosen |= {"after_policy": queue["after_policy"], "delay_s": delay_s}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _after(context: Context, spec: Spec) -> list[str]:
+    ids: list[str] = list(spec.queue.get("after", ()))
+    for job in map(context.store.load, ids):
+        if job.spec.target != spec.target:
+            where = f"on {job.spec.target}" if job.spec.target else "on this machine"
+            raise InvalidArgument(
+                f" has job {job.id}, which runs {where}: a job of {spec.target} can wait for jobs of {spec.target}.",
+                "Wait for it with wait_for_job instead.",
+                argument="after",
+            )
+    return ids
+
+
+def _undo(context: Context, target: str, spec: Spec) -> None:
+    target_dir.remove(context.store.home, target, spec.id)
+    places = [place for place, job_id in context.store.ids() if job_id == spec.id]
+    for place in places:
+        context.store.remove(place, spec.id)
+
+
+# -- steering ---------------------------------------------------------------------------------------
+
+
+def kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> Kill:
+    """TargetUnreachable: whether it runs is not known, and it was not killed."""
+    words = {"grace_s": grace_s, "signal": signal_name(number), "only_signal": False}
+    try:
+        answer = _ask(context, _target(job), KILL_PATIENCE_S + grace_s, op="kill", job=job.id, **words)
+    except JobNotFound:  # of the relay: the job is over
+        answer = {"status": "already_terminated", "processes": 0}
+    except NoAnswer as error:
+        raise NotSteerable(job.id, f"{error.what} Whether it was killed is not known") from None
+    context.store.forget(job.id)
+    return Kill(answer["status"], answer["processes"], context.store.load(job.id))
+
+
+def check_reachable(job: Job) -> None:
+    """TargetUnreachable: its machine cannot be reached now; nothing was sent to it."""
+    if job.remote and job.remote.unreachable:
+        raise TargetUnreachable(job.remote.target, job.remote.unreachable)
+
+
+# -- looking ----------------------------------------------------------------------------------------
+
+
+def status_at_target(
+    context: Context, job: Job, *, detail: bool = False, deadline: float | None = None
+) -> Mapping[str, Any]:
+    """What only its machine knows: descendants, waits_for_input, prompt, activity. Empty: it cannot be asked now."""
+    patience_s = STATUS_PATIENCE_S if deadline is None else deadline - time.monotonic()
+    if patience_s <= 0 or (job.remote and job.remote.unreachable):
+        return {}
+    with contextlib.suppress(BgjobError):
+        return _ask(context, _target(job), patience_s, op="status", job=job.id, detail=detail)
+    return {}
+
+
+def activity_from(told: Mapping[str, Any] | None) -> Activity | None:
+    if told is None:
+        return None
+    known = {name: value for name, value in told.items() if name in Activity.defaults}
+    tree, listening = known.get("tree"), known.get("listening")
+    known["tree"] = None if tree is None else [Process(**each) for each in tree]
+    known["listening"] = None if listening is None else [Listening(**each) for each in listening]
+    return Activity(**known)
+
+
+def _target(job: Job) -> str:
+    return str(job.spec.target)
+
+
+def _ask(context: Context, target: str, patience_s: float = 60.0, **request: object) -> dict[str, Any]:
+    return ask_relay(context.store.home, target, context.environment, patience_s, **request)

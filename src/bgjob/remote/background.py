@@ -1,0 +1,33 @@
+"""Work of a relay that goes on beside its calls. A bug in it ends the relay, and its keeper starts another."""
+
+import asyncio
+import os
+import sys
+import traceback
+from collections.abc import Coroutine
+from typing import Any
+
+ERROR = "relay-error.txt"
+
+
+def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(work)
+    task.add_done_callback(_check)
+    return task
+
+
+def _check(task: asyncio.Task[None]) -> None:
+    if task.cancelled() or (error := task.exception()) is None:
+        return
+    leave_traceback(error)
+    os._exit(1)
+
+
+def leave_traceback(error: BaseException) -> None:
+    """In the home, the working directory of a relay."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        with open(ERROR, "w") as file:
+            file.write(text)
+    except OSError:
+        sys.stderr.write(text)

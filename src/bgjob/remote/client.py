@@ -1,0 +1,51 @@
+"""Asking the relay of a target: one JSON line to its socket, one back. It is started if it does not run."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bgjob.core.errors import TargetUnreachable
+from bgjob.home import target_dir
+from bgjob.link.control import NoShim, ShimConnection
+from bgjob.remote.codec import unpack_error
+
+START_PATIENCE_S, LOOK_AGAIN_S = 10.0, 0.01
+ANSWER_S = 60.0
+
+
+class NoAnswer(TargetUnreachable):
+    """Of the relay: what became of the request is not known."""
+
+
+def ask_relay(
+    home: str, target: str, environ: Mapping[str, str], patience_s: float = ANSWER_S, **request: object
+) -> dict[str, Any]:
+    """BgjobError: what the target, or the relay, has to say against it. TargetUnreachable: nothing was asked."""
+    try:
+        with _connected(home, target, environ) as relay:
+            relay.send(patience_s, b"", **request)
+            answer = relay.receive(patience_s)
+    except NoShim as error:
+        raise NoAnswer(target, f"its relay has ended meanwhile: {error}") from None
+    except TimeoutError:
+        raise NoAnswer(target, f"no answer within {patience_s:g} s") from None
+    if "failure" in answer:
+        raise unpack_error(answer["failure"])
+    if not answer.get("ok"):
+        raise TargetUnreachable(target, f"its relay cannot do that: {answer.get('error')}")
+    told: dict[str, Any] = answer["answer"]
+    return told
+
+
+def _connected(home: str, target: str, environ: Mapping[str, str]) -> ShimConnection:
+    deadline, started_at = time.monotonic() + START_PATIENCE_S, 0.0
+    while True:
+        try:
+            return ShimConnection(f"{target_dir.directory(home, target)}/{target_dir.CONTROL}")
+        except (NoShim, TimeoutError) as error:
+            if time.monotonic() > deadline:
+                raise TargetUnreachable(target, f"its relay does not answer: {error}") from None
+        if not target_dir.has_relay(home, target) and time.monotonic() > started_at + 1.0:
+            target_dir.start_relay(home, target, environ)
+            started_at = time.monotonic()
+        time.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,79 @@
+"""What a relay asks of a target, whatever the target is; and what all of them do at the end of a job."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.targets import Target
+from bgjob.remote.channel import Channel, Order
+from bgjob.remote.host import Host
+from bgjob.remote.replica import Replica
+
+CONNECT_PATIENCE_S = 30.0
+ANSWER_PATIENCE_S = 20.0
+
+Note = Callable[[str, str | None], None]
+"""Of a machine of the target, by its key: why it cannot be reached; None: it can."""
+Forget = Callable[[Replica], Awaitable[None]]
+"""Nothing more will come of the job, or its target has refused it."""
+
+
+class Engine(Protocol):
+    async def start(self, replica: Replica) -> None:
+        """TargetUnreachable: nothing was sent. Another BgjobError: the target refuses the job.
+
+        It returns also if the answer is lost on its way: then the job is asked for again, by its id.
+        """
+
+    async def follow(self, replica: Replica) -> None:
+        """A job of an earlier relay: it may be anywhere between its request and its end."""
+
+    def host_of(self, replica: Replica) -> Host | None:
+        """None: the job is on no machine yet."""
+
+    async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answered once nothing of the job is left, with its status and the number of its processes."""
+
+    async def info(self) -> Mapping[str, Any]: ...
+
+    async def close(self) -> None: ...
+
+
+def order_of(target: Target) -> Order:
+    """What an agent of this target is started with."""
+    home = {"BGJOB_HOME": target.home} if target.home else {}
+    return Order(target=target.name, environ={**target.settings, **home}, python=target.python)
+
+
+async def request_start(replica: Replica, channel: Channel) -> None:
+    """Asked twice it is the same job: by its id. BgjobError: its machine refuses it."""
+    request = replica.request
+    if replica.phase != "submitting":
+        return
+    if request is None:
+        return replica.lose("what was asked of its target is gone, and whether it was started is not known")
+    answer = await channel.call("start", id=replica.id, **request["start"])
+    known = {name: answer["spec"].get(name) for name in ("cwd", "shell")}
+    replica.accepted(phase="queued" if answer["queued"] else "running", **known)
+
+
+async def note_end(host: Host, replica: Replica, news: Mapping[str, Any], forget: Forget) -> None:
+    """What the machine has told of the job's end, if it has."""
+    if news.get("missing"):
+        replica.lose(f"its records on {host.name} are gone")
+    elif news.get("lost"):
+        replica.lose(f"on {host.name} {news['lost']}")
+    elif not news.get("over"):
+        return await _note_left_running(host, replica)
+    await forget(replica)
+
+
+async def _note_left_running(host: Host, replica: Replica) -> None:
+    """The job has ended, and its shim looks after processes that it has left."""
+    try:
+        status = await (await host.ready(CONNECT_PATIENCE_S)).call("status", job=replica.id, detail=False)
+        replica.note(left_running=status["left_running"])
+    except TargetUnreachable:
+        pass  # it is told again at the next connection
+    except BgjobError:
+        pass  # it is over now: that is told next

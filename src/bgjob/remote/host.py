@@ -1,0 +1,216 @@
+"""A machine of a target, with a home of its own: kept connected, and its jobs kept copied."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
+from bgjob.home import event_log, jobdir, target_dir
+from bgjob.home.event_log import EVENTS
+from bgjob.remote import background
+from bgjob.remote.channel import Channel
+from bgjob.remote.replica import Replica
+
+NEWS_S, NEWS_BYTES = 30.0, 1 << 19
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 15.0
+STEADY_S = 5.0
+FIRST_EVENT = "1.0"
+
+Connect = Callable[[], Awaitable[Channel]]
+
+
+class Host:
+    """`key`: its name within the target; "" where the target is one machine.
+
+    `resume`: asks for a job whose start was not answered, before the job is followed.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        key: str,
+        connect: Connect,
+        note: Callable[[str, str | None], None],
+        resume: Callable[[Replica, Channel], Awaitable[None]],
+        on_end: Callable[[Replica, Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        self.target, self.key = target, key
+        self._connect, self._note, self._resume, self._on_end = connect, note, resume, on_end
+        self.replicas: dict[str, Replica] = {}
+        self._channel: Channel | None = None
+        self._connected = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self.why: str | None = None
+        """Why it cannot be reached."""
+        self.hello: Mapping[str, Any] = {}
+        self._early_ends: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def name(self) -> str:
+        return str(self.hello.get("host") or self.key or self.target)
+
+    # -- what is asked of it -------------------------------------------------------------------------
+
+    async def ready(self, patience_s: float | None = None) -> Channel:
+        """Connected. TargetUnreachable: not in time, or a new attempt has failed."""
+        self._start()
+        self._wanted.set()  # no pause before the next attempt: a caller waits
+        if self._channel is None and patience_s is not None:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._until_connected_or_failed()
+            except TimeoutError:
+                raise TargetUnreachable(self.target, f"no connection within {patience_s:g} s") from None
+        elif self._channel is None:
+            await self._connected.wait()
+        if self._channel is None:
+            raise TargetUnreachable(self.target, self.why or "it is not connected")
+        return self._channel
+
+    async def _until_connected_or_failed(self) -> None:
+        before = self._attempts
+        while self._channel is None and (self._attempts <= before or self.why is None):
+            await self._progress.wait()
+
+    async def follow(self, replica: Replica) -> None:
+        """Copy the job from now on. An error of the connection is none: it is followed at the next one."""
+        self.replicas[replica.id] = replica
+        self._start()
+        if self._channel is not None:
+            with contextlib.suppress(TargetUnreachable):
+                await self._follow(self._channel, replica)
+
+    async def forget(self, replica: Replica) -> None:
+        if self.replicas.pop(replica.id, None) and self._channel is not None:
+            with contextlib.suppress(TargetUnreachable):
+                await self._channel.call("unfollow", job=replica.id)
+
+    async def disconnect(self) -> None:
+        """The next connection may go another way."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def close(self) -> None:
+        if self._running:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        self._running = None
+
+    # -- the connection --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._running is None or self._running.done():
+            self._attempts, self._progress = 0, asyncio.Event()
+            self._running = background.start(self._run())
+
+    async def _run(self) -> None:
+        pause_s = 0.0
+        while True:
+            began = time.monotonic()
+            try:
+                await self._attempt()
+            except TargetUnreachable as error:
+                self._lost_connection(error.why)
+            except BgjobError as error:  # it answers, and cannot serve: its home is not safe, for example
+                self._lost_connection(str(error))
+            except OSError as error:  # our own disk: the copies go on from what they have
+                self._lost_connection(f"its jobs cannot be copied: {error}")
+            pause_s = 0.0 if time.monotonic() > began + STEADY_S else pause_s
+            pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            self._wanted.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), pause_s)
+
+    def _lost_connection(self, why: str) -> None:
+        self._channel, self.why = None, why
+        self._connected.clear()
+        self._note(self.key, why)
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        self._attempts += 1
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def _attempt(self) -> None:
+        channel = await self._connect()
+        try:
+            for replica in list(self.replicas.values()):
+                await self._follow(channel, replica)
+            self.hello, self.why, self._channel = channel.hello, None, channel
+            self._note(self.key, None)
+            self._connected.set()
+            self._tell_progress()
+            await self._copy(channel)
+        finally:
+            self._channel = None
+            self._connected.clear()
+            await channel.close()
+
+    async def _follow(self, channel: Channel, replica: Replica) -> None:
+        try:
+            if replica.phase == "submitting":
+                await self._resume(replica, channel)
+            if replica.id in self.replicas:
+                await channel.call("follow", job=replica.id, have=replica.have())
+        except JobNotFound:
+            await self._on_end(replica, {"missing": True})
+
+    # -- what it tells -----------------------------------------------------------------------------------
+
+    async def _copy(self, channel: Channel) -> None:
+        while True:
+            cursor = self._cursor()
+            news = await channel.call("news", since=cursor, timeout_s=NEWS_S, most_bytes=NEWS_BYTES)
+            told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
+            for job_id, replica in told.items():
+                replica.apply(news["jobs"][job_id])
+            self._tell(news["events"])
+            if news["cursor"] != cursor:
+                self._keep_cursor(news["cursor"])
+            for job_id, replica in told.items():
+                self._tell_early_end(replica)
+                if news["jobs"][job_id].keys() & {"over", "lost", "missing"} or replica.has_outcome:
+                    await self._on_end(replica, news["jobs"][job_id])
+
+    def _tell(self, events: list[dict[str, Any]]) -> None:
+        """Into our own log of events, with the times that they have there."""
+        for event in events:
+            replica = self.replicas.get(event.get("job_id", ""))
+            if replica is None:
+                continue
+            if event["kind"] == "input":
+                replica.note(asks_at=replica.log_end)
+            if event["kind"] == "ended" and replica.holds_outcome:
+                continue  # who decides on its end tells it
+            if event["kind"] == "ended" and not replica.has_outcome:
+                self._early_ends[replica.id] = event  # its last output is still to come
+            else:
+                _append(event)
+
+    def _tell_early_end(self, replica: Replica) -> None:
+        if replica.has_outcome and (event := self._early_ends.pop(replica.id, None)):
+            _append(event)
+
+    def _cursor(self) -> str:
+        """The first time from the beginning: a job may have started before we were connected."""
+        record = jobdir.read_record(self._cursor_path) or {}
+        cursor = record.get("cursor")
+        return cursor if isinstance(cursor, str) else FIRST_EVENT
+
+    def _keep_cursor(self, cursor: str) -> None:
+        jobdir.write_record(self._cursor_path, {"cursor": cursor})
+
+    @property
+    def _cursor_path(self) -> str:
+        name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in self.key) or "host"
+        return f"{target_dir.directory(os.curdir, self.target)}/{target_dir.CURSORS}/{name}.json"
+
+
+def _append(event: Mapping[str, Any]) -> None:
+    details = {name: value for name, value in event.items() if name not in ("kind", "job_id")}
+    event_log.append(EVENTS, str(event["kind"]), str(event["job_id"]), **details)

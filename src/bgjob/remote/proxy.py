@@ -1,0 +1,110 @@
+"""The socket of a job of a target: what is asked at it is asked of the job's shim, on its own machine.
+
+An answer of the shim is handed on once the output and the outcome that it speaks of are here, too. While the
+machine cannot be reached, a connection waits: the caller knows how long it wants to.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable
+
+from bgjob.core.errors import TargetUnreachable
+from bgjob.home.jobdir import CONTROL
+from bgjob.remote.channel import Stream
+from bgjob.remote.host import Host
+from bgjob.remote.replica import Replica
+
+PIECE_BYTES = 1 << 16
+CREDENTIALS = struct.Struct("3i")
+
+
+class ControlProxy:
+    def __init__(self, replica: Replica, host_of: Callable[[Replica], Host | None]) -> None:
+        self._replica, self._host_of = replica, host_of
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> None:
+        path = f"{self._replica.directory}/{CONTROL}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a relay that was killed
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(path)
+        self._server = await asyncio.start_unix_server(self._on_connection, sock=listening)
+
+    async def close(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._replica.directory}/{CONTROL}")
+        for each in self._connections:
+            each.cancel()
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._connections.add(task)
+        try:
+            if is_ours(writer):
+                await self._serve(reader, writer)
+        except (TargetUnreachable, ConnectionError, asyncio.CancelledError):
+            pass  # the caller sees that the connection ends, and asks again or looks at the disk
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.read(PIECE_BYTES)
+        if not first:
+            return
+        host = self._host_of(self._replica)
+        if host is None:
+            return  # it waits for a machine
+        stream = (await host.ready()).connect(self._replica.id)
+        await stream.write(first)
+        ways = [
+            asyncio.create_task(_forward(reader, stream)),
+            asyncio.create_task(self._answer(stream, writer)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)  # also if there is no shim any more
+            with contextlib.suppress(TargetUnreachable):
+                stream.close()
+
+    async def _answer(self, stream: Stream, writer: asyncio.StreamWriter) -> None:
+        received = b""
+        while piece := await stream.read():
+            *lines, received = (received + piece).split(b"\n")
+            for line in lines:
+                await self._caught_up(line)
+                writer.write(line + b"\n")
+            await writer.drain()
+
+    async def _caught_up(self, line: bytes) -> None:
+        with contextlib.suppress(ValueError):
+            answer = json.loads(line)
+            if isinstance(answer, dict) and isinstance(answer.get("end"), int):
+                await self._replica.caught_up(answer["end"], outcome=bool(answer.get("outcome")))
+
+
+async def _forward(reader: asyncio.StreamReader, stream: Stream) -> None:
+    while piece := await reader.read(PIECE_BYTES):
+        await stream.write(piece)
+
+
+def is_ours(writer: asyncio.StreamWriter) -> bool:
+    accepted: socket.socket = writer.get_extra_info("socket")
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # the home is closed to other users
+    credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return CREDENTIALS.unpack(credentials)[1] in (os.geteuid(), 0)

@@ -1,0 +1,290 @@
+"""The relay of a target: a process that keeps our copies of its jobs up to date, and hands on what is asked of them.
+
+    keeper ── relay ── ssh, or another pipe to an agent     one per home and target, while it has jobs or is used
+
+The relay holds nothing that a job needs: its copies are on disk, and the job goes on without them. After a kill at
+any point it goes on from there, restarted by its keeper or by the next process that looks at one of its jobs.
+
+At its socket, one JSON line in and one out:
+
+{"op": "start", "job": ID}       a job whose directory was just made; answered once the target has it
+                                 with "pending": it was sent, and no answer has come
+{"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
+{"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
+{"op": "info"}                   machines of the target, what is free on them
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
+from bgjob.core.targets import Target, from_record
+from bgjob.home import home_dir, jobdir, target_dir
+from bgjob.home.layout import JOBS
+from bgjob.home.locks import try_lock
+from bgjob.home.mtimes import mtime
+from bgjob.remote import background
+from bgjob.remote.codec import pack_error
+from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
+from bgjob.remote.proxy import ControlProxy, is_ours
+from bgjob.remote.replica import Replica, own_jobs
+from bgjob.store.records import read_remote
+from bgjob.store.store import Store
+from bgjob.system import keeper, processes
+
+LONGEST_PAUSE_S = 15.0
+LOCK_TRIES = 500
+# A relay without jobs stays for the next start so long: to connect takes longer than to start.
+IDLE_S, LOOK_EVERY_S = 120.0, 1.0
+CAUGHT_UP_S = 10.0
+STARTER_S = 5.0
+# The home that was found safe: the working directory of keeper and relay, even if its path changes.
+HERE = os.curdir
+
+
+def main(home: str, target: str) -> None:
+    """The keeper: forks the relay, and forks it again if it is killed."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.setsid()  # on most systems our starter has done it
+    if not home_dir.enter(home):
+        return
+    os.umask(0o077)
+    processes.set_process_name("bgjob-relay")
+    # Several tries: a process that checks for a relay holds the lock for a moment.
+    lock = target_dir.take_lock(HERE, target, LOCK_TRIES)
+    if lock is not None:
+        keeper.keep(lambda: _relay(target, lock), lambda: bool(home_dir.working_place()), LONGEST_PAUSE_S)
+
+
+def _relay(target: str, lock: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard) if soft < hard else (soft, hard))
+    try:
+        asyncio.run(Relay(Store(home_dir.working_place() or HERE), target, lock).run())
+    except BaseException as error:
+        background.leave_traceback(error)
+        raise
+
+
+class Relay:
+    def __init__(self, store: Store, target: str, lock: int) -> None:
+        self._store, self._name, self._lock = store, target, lock
+        self._replicas: dict[str, Replica] = {}
+        self._proxies: dict[str, ControlProxy] = {}
+        self._unreachable: dict[str, tuple[float, str]] = {}
+        self._engine = engine_for(self._target, self._note, self._forget)
+        self._used_at = time.monotonic()
+        self._calls = 0
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        self._write_state()
+        server = await self._listen()
+        try:
+            while not self._is_idle() or self._has_more_work():
+                await self._adopt_all()
+                await asyncio.sleep(LOOK_EVERY_S)
+                self._store.check_home_exists()
+        finally:
+            server.close()
+            for proxy in self._proxies.values():
+                await proxy.close()
+            await self._engine.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(target_dir.CONTROL))
+
+    def _is_idle(self) -> bool:
+        is_busy = self._replicas or self._calls or target_dir.registered(HERE, self._name)
+        if is_busy:
+            self._used_at = time.monotonic()
+        return time.monotonic() > self._used_at + IDLE_S
+
+    def _has_more_work(self) -> bool:
+        """The lock is freed before the last look: a process that adds a job later can start a relay."""
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        # Not locked again: another relay has begun.
+        return bool(target_dir.registered(HERE, self._name)) and try_lock(self._lock)
+
+    def _path(self, name: str) -> str:
+        return f"{target_dir.directory(HERE, self._name)}/{name}"
+
+    def _target(self) -> Target:
+        return from_record(jobdir.read_record(self._path(target_dir.TARGET)) or {})
+
+    # -- its jobs ----------------------------------------------------------------------------------
+
+    async def _adopt_all(self) -> None:
+        """Jobs of an earlier relay, and those whose starter was killed before it asked us."""
+        registered = target_dir.registered(HERE, self._name)
+        there = own_jobs(self._store, registered)
+        for job_id in set(registered) - set(there):
+            target_dir.remove_abandoned(HERE, self._name, job_id)
+        for job_id in there:
+            if job_id in self._replicas or self._is_being_started(job_id):
+                continue
+            if replica := await self._adopt(job_id):
+                background.start(self._engine.follow(replica))
+
+    def _is_being_started(self, job_id: str) -> bool:
+        """Its starter will ask for it, and tell its caller if the target refuses it."""
+        if read_remote(f"{JOBS}/{job_id}").get("phase") != "submitting":
+            return False
+        added_at = mtime(self._path(f"{target_dir.JOBS}/{job_id}"))
+        return abs(time.time() - added_at) < STARTER_S
+
+    async def _adopt(self, job_id: str) -> Replica | None:
+        """None: another process holds it, e.g. its starter; or it is over."""
+        try:
+            replica = Replica(self._store, job_id)
+        except (OSError, ValueError):
+            return None
+        if replica.is_over or replica.phase == "lost":
+            replica.finish()
+            target_dir.remove(HERE, self._name, job_id)
+            return None
+        self._replicas[job_id] = replica
+        self._proxies[job_id] = proxy = ControlProxy(replica, self._engine.host_of)
+        await proxy.listen()
+        return replica
+
+    async def _forget(self, replica: Replica) -> None:
+        """Nothing more will come of it."""
+        if self._replicas.pop(replica.id, None) is None:
+            return
+        if host := self._engine.host_of(replica):
+            await host.forget(replica)
+        replica.finish()
+        await self._proxies.pop(replica.id).close()
+        target_dir.remove(HERE, self._name, replica.id)
+
+    # -- who can be reached ------------------------------------------------------------------------------
+
+    def _note(self, host: str, why: str | None) -> None:
+        known = self._unreachable.get(host)
+        if why is None and known:
+            del self._unreachable[host]
+        elif why is not None:
+            self._unreachable[host] = (known[0] if known else time.time(), why)
+        else:
+            return
+        self._write_state()
+
+    def _write_state(self) -> None:
+        with contextlib.suppress(OSError):
+            jobdir.write_record(self._path(target_dir.STATE), {"unreachable": self._unreachable})
+
+    # -- what it is asked ---------------------------------------------------------------------------------
+
+    async def _listen(self) -> asyncio.Server:
+        path = self._path(target_dir.CONTROL)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of a relay that was killed
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(path)
+        return await asyncio.start_unix_server(self._on_connection, sock=listening)
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._calls += 1
+        try:
+            if is_ours(writer) and (line := await reader.readline()):
+                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
+                await writer.drain()
+        except (ConnectionError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._calls -= 1
+            self._used_at = time.monotonic()
+            writer.close()
+
+    async def _answer(self, line: bytes) -> Mapping[str, Any]:
+        try:
+            request = json.loads(line)
+            answer = await OPERATIONS[request.pop("op")](self, **request)
+            return {"ok": True, "answer": answer}
+        except BgjobError as error:
+            return {"ok": False, "failure": pack_error(error)}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+
+    async def _start(self, job: str) -> Mapping[str, Any]:
+        replica = self._replicas.get(job) or await self._adopt(job)
+        if replica is None:
+            raise JobNotFound(job)
+        try:
+            await self._engine.start(replica)
+        except BgjobError:
+            await self._refuse(replica)
+            raise
+        return {"pending": self._why_pending(replica)} if replica.phase == "submitting" else {}
+
+    def _why_pending(self, replica: Replica) -> str:
+        host = self._engine.host_of(replica)
+        return (host and host.why) or "it has not answered yet"
+
+    async def _refuse(self, replica: Replica) -> None:
+        """Its starter removes its directory, and tells the caller why."""
+        self._replicas.pop(replica.id, None)
+        await self._proxies.pop(replica.id).close()
+        target_dir.remove(HERE, self._name, replica.id)
+        replica.release()
+
+    async def _kill(self, job: str, **words: object) -> Mapping[str, Any]:
+        replica = self._replicas.get(job)
+        if replica is None:
+            raise JobNotFound(job)
+        answer = await self._engine.kill(replica, words)
+        if not words.get("only_signal"):
+            await replica.until_over(CAUGHT_UP_S)
+        return answer
+
+    async def _status(self, job: str, detail: bool = False) -> Mapping[str, Any]:
+        replica = self._replicas.get(job)
+        host = self._engine.host_of(replica) if replica else None
+        if replica is None or host is None:
+            raise JobNotFound(job)
+        if host.why is not None:
+            raise TargetUnreachable(self._name, host.why)
+        channel = await host.ready(CONNECT_PATIENCE_S)
+        status: Mapping[str, Any] = await channel.call("status", job=job, detail=detail)
+        return status
+
+    async def _info(self) -> Mapping[str, Any]:
+        return await self._engine.info()
+
+
+OPERATIONS: Mapping[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
+    "start": Relay._start,
+    "kill": Relay._kill,
+    "status": Relay._status,
+    "info": Relay._info,
+}
+
+
+def engine_for(
+    target: Callable[[], Target],
+    note: Callable[[str, str | None], None],
+    forget: Callable[[Replica], Awaitable[None]],
+) -> Engine:
+    match target().kind:
+        case "ssh":
+            from bgjob.remote.ssh import SshEngine
+
+            return SshEngine(target, note, forget)
+        case "slurm":
+            from bgjob.remote.slurm_engine import SlurmEngine
+
+            return SlurmEngine(target, note, forget)
+        case kind:
+            raise ValueError(f"there is no engine for {kind}")

@@ -1,0 +1,235 @@
+"""The copy of one job of a target: its directory in our store, written by what its machine tells.
+
+The copy is right at every moment for whoever reads it, as the original is: the runs of a segment come before the
+bytes that they label, and the outcome after the last byte. A relay that is killed goes on from what is on disk.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import time
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bgjob.core.job import JOB_ID, Spec
+from bgjob.home import event_log, jobdir, queue_dir
+from bgjob.home.jobdir import LOG, OUTCOME, REMOTE, REQUEST, SPEC
+from bgjob.home.layout import is_directory
+from bgjob.home.locks import open_locked
+from bgjob.home.log_format import RUNS_SUFFIX
+from bgjob.store.records import read_remote, read_spec
+from bgjob.store.store import Store
+
+RECORDS = frozenset((jobdir.RUN, jobdir.RUNS, jobdir.TERMINAL, jobdir.LIMITS, OUTCOME))
+# Of an outcome, what the event of an end tells.
+ENDED_WORDS = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
+LOCK_TRIES = 50
+# An answer of the shim speaks of output. If no more comes for so long, the log has a gap there.
+STALLED_S = 1.0
+
+
+class Replica:
+    def __init__(self, store: Store, job_id: str) -> None:
+        """OSError or ValueError: there is no such job, or another process holds its lock."""
+        self.id, self._store = job_id, store
+        self.directory = f"jobs/{job_id}"
+        """From the home, the working directory of a relay: so it is short enough for a socket."""
+        lock = open_locked(f"{self.directory}/{SPEC}", flags=0, tries=LOCK_TRIES)
+        if lock is None:
+            raise ValueError(f"another process holds job {job_id}")
+        self._lock = lock
+        self.spec: Spec = read_spec(job_id, self.directory)
+        self._record: dict[str, Any] = {"phase": "submitting", **read_remote(self.directory)}
+        self.is_over = self.has_outcome
+        self.log_end = self._read_log_end()
+        self.holds_outcome = False
+        """True: an outcome that its machine tells is not its end yet, but kept for who decides on that."""
+        self.told_outcome: Mapping[str, Any] | None = None
+        self._changed = asyncio.Event()
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    @property
+    def phase(self) -> str:
+        return str(self._record["phase"])
+
+    def get(self, name: str) -> Any:
+        """A field of its record."""
+        return self._record.get(name)
+
+    @property
+    def request(self) -> dict[str, Any] | None:
+        """What is asked of the target; None once the target has it."""
+        return jobdir.read_record(f"{self.directory}/{REQUEST}")
+
+    @property
+    def has_outcome(self) -> bool:
+        return os.path.lexists(f"{self.directory}/{OUTCOME}")
+
+    def have(self) -> dict[str, int]:
+        """How much of each file of its log is here."""
+        directory = f"{self.directory}/{LOG}"
+        if not is_directory(directory):
+            return {}
+        return {f"{LOG}/{name}": os.stat(f"{directory}/{name}").st_size for name in os.listdir(directory)}
+
+    def _read_log_end(self) -> int:
+        segments = {name.removeprefix(f"{LOG}/"): size for name, size in self.have().items()}
+        return max((int(name) + size for name, size in segments.items() if name.isdecimal()), default=0)
+
+    # -- what its machine tells ----------------------------------------------------------------------
+
+    def note(self, **changes: object) -> None:
+        """Into its record, which readers and the next relay go by."""
+        if any(self._record.get(name) != value for name, value in changes.items()):
+            self._record |= changes
+            jobdir.write_record(f"{self.directory}/{REMOTE}", {"format": 1, **self._record})
+
+    def accepted(self, **known: object) -> None:
+        """The target has the job. What was asked of it may hold secrets, and goes."""
+        self.note(**known)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.directory}/{REQUEST}")
+
+    def apply(self, news: Mapping[str, Any]) -> None:
+        """OSError: it could not be written; `have` tells how far it came."""
+        records = {name: record for name, record in news.get("records", {}).items() if name in RECORDS}
+        outcome = records.pop(OUTCOME, None)
+        for name, record in records.items():
+            jobdir.write_record(f"{self.directory}/{name}", dict(record))
+        for file in news.get("files", ()):
+            self._append(file["name"], file["at"], b64decode(file["data"]))
+        for name in news.get("gone", ()):
+            self._remove(name)
+        if outcome is not None and self.holds_outcome:
+            self.told_outcome = outcome
+        elif outcome is not None:
+            self._write_outcome(outcome)
+        self._wake()
+
+    def _append(self, name: str, at: int, data: bytes) -> None:
+        path = self._log_path(name)
+        if not is_directory(os.path.dirname(path)):
+            os.mkdir(os.path.dirname(path), 0o700)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size < at:
+                raise OSError(f"{name} has {os.fstat(fd).st_size} bytes here, and not {at}")
+            os.lseek(fd, at, os.SEEK_SET)
+            jobdir.write_all(fd, data)
+        finally:
+            os.close(fd)
+        segment = os.path.basename(path)
+        if segment.isdecimal():
+            self.log_end = max(self.log_end, int(segment) + at + len(data))
+
+    def _remove(self, name: str) -> None:
+        """The data first: a reader that finds no data does not read the runs."""
+        path = self._log_path(name)
+        for each in (path.removesuffix(RUNS_SUFFIX), path):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(each)
+
+    def _log_path(self, name: str) -> str:
+        """A name that another machine tells is not trusted: it may lead out of the directory."""
+        folder, _, file = name.partition("/")
+        if folder != LOG or not file or not set(file) <= set("0123456789.abcdefghijklmnopqrstuvwxyz"):
+            raise OSError(f"{name[:80]!r} is not the name of a file of a log")
+        if file.startswith("."):
+            raise OSError(f"{name[:80]!r} is not the name of a file of a log")
+        return f"{self.directory}/{LOG}/{file}"
+
+    def _write_outcome(self, outcome: Mapping[str, Any]) -> None:
+        if not self.has_outcome:
+            jobdir.write_record(f"{self.directory}/{OUTCOME}", dict(outcome))
+            jobdir.seal_outcome(self.directory)
+
+    # -- its end -------------------------------------------------------------------------------------
+
+    def end(self, **how: object) -> None:
+        """By what its target says: the job's shim has left no outcome."""
+        self.conclude(how)
+
+    def conclude(self, outcome: Mapping[str, Any]) -> None:
+        """With what its shim has left, or only with how it ended: then it ends now."""
+        if self.has_outcome:
+            return
+        if "ended_at" not in outcome:
+            outcome = {
+                **jobdir.unstarted(**outcome),
+                "output_bytes": self.log_end,
+                "duration_s": self._ran_s(),
+            }
+        self._write_outcome(outcome)
+        known = {name: outcome.get(name) for name in ENDED_WORDS}
+        self.tell("ended", **{name: value for name, value in known.items() if value is not None})
+        self._wake()
+
+    def _ran_s(self) -> float:
+        run = jobdir.read_record(f"{self.directory}/{jobdir.RUN}") or {}
+        started_at = run.get("started_at")
+        return max(0.0, time.time() - started_at) if isinstance(started_at, int | float) else 0.0
+
+    def lose(self, why: str) -> None:
+        """Its end is not known, and will not be."""
+        self.note(phase="lost", reason=why)
+        self.tell("ended", cause="lost", reason=why)
+        self._wake()
+
+    def tell(self, kind: str, **details: object) -> None:
+        event_log.append(self._store.events, kind, self.id, name=self.spec.name, **details)
+
+    def finish(self) -> None:
+        """Nothing more will come of it: other processes may remove it, and start what was to follow it."""
+        self.is_over = True
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.directory}/{REQUEST}")
+        self.release()
+        queue_dir.wake(os.curdir)
+        self._wake()
+
+    def release(self) -> None:
+        if self._lock >= 0:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(self._lock)
+            self._lock = -1
+
+    # -- being waited for ------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def caught_up(self, log_end: int, *, outcome: bool) -> None:
+        """Until what a shim has told of is here, too; or nothing comes any more."""
+        while not self._has(log_end, outcome=outcome):
+            changed = self._changed
+            try:
+                await asyncio.wait_for(changed.wait(), STALLED_S)
+            except TimeoutError:
+                return
+
+    def _has(self, log_end: int, *, outcome: bool) -> bool:
+        return self.is_over or (self.log_end >= log_end and (self.has_outcome or not outcome))
+
+    async def until_over(self, patience_s: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while not self.is_over:
+                    await self._changed.wait()
+        return self.is_over
+
+    async def until_accepted(self, patience_s: float) -> bool:
+        """False: the target has not answered yet."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self.phase == "submitting" and not self.is_over:
+                    await self._changed.wait()
+        return self.phase != "submitting"
+
+
+def own_jobs(store: Store, job_ids: Sequence[str]) -> list[str]:
+    """Those that are there: a starter that was killed may have added one and not made it."""
+    return [each for each in job_ids if JOB_ID.fullmatch(each) and is_directory(store.directory(each))]

@@ -1,0 +1,398 @@
+"""A Slurm cluster as a target: Slurm decides where and when, our shim on the node owns the job.
+
+A job is submitted, waits, and is made on its node by the batch script. From then on it is copied from there, by an
+agent in a step of its own allocation. When Slurm says that it is gone, what is left of it in the shared directory
+is read on the login node. Truth is, in this order: what the shim wrote down, what Slurm says, what was last known.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bgjob.core.engine import EngineState, Resources
+from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
+from bgjob.core.slurm import final_outcome, needs_slurms_word
+from bgjob.core.targets import Target
+from bgjob.remote import background
+from bgjob.remote.archive import code_name
+from bgjob.remote.channel import Channel, Order
+from bgjob.remote.command import Commands
+from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
+from bgjob.remote.host import Host
+from bgjob.remote.replica import Replica
+from bgjob.remote.shared_root import NODES, home_of
+from bgjob.remote.slurm import Slurm, Taken
+from bgjob.remote.transport import local_shell, ssh
+
+LOGIN = "login"
+DEFAULT_ROOT = "~/.local/state/bgjob-cluster"
+# squeue may not show a job at once, and forgets an ended one after a while.
+UNSEEN_S = 20.0
+# What a job has left is read within so long after Slurm has said that it is gone.
+READ_S = 20.0
+LOOK_EVERY_S = 0.5
+KILLED_S, ENDS_S = 60.0, 10.0
+OUT_OF_MEMORY_CODE = 137
+# So long after its submission, and of so few, a job's files are looked at.
+FRESH_S, MOST_FRESH = 15.0, 20
+MOST_SAID = 300
+
+
+class SlurmEngine:
+    def __init__(self, target: Callable[[], Target], note: Note, forget: Forget) -> None:
+        self._target, self._note, self._forget = target, note, forget
+        self._hosts: dict[str, Host] = {}
+        self._replicas: dict[str, Replica] = {}
+        # Nodes whose home is read on the login node: nothing can be started or steered there.
+        self._by_login: set[str] = set()
+        self._slurm: Slurm | None = None
+        self._states: dict[str, EngineState] = {}
+        self._sessions: dict[str, EngineState] = {}
+        # When each job was first not seen, or seen to be gone.
+        self._gone_since: dict[str, float] = {}
+        # By us: Slurm has nothing to tell of their ends.
+        self._killed: set[str] = set()
+        self._polling: asyncio.Task[None] | None = None
+        self._connecting = asyncio.Lock()
+
+    # -- the cluster -------------------------------------------------------------------------------------
+
+    async def _connected(self) -> Slurm:
+        """The first time, our code is sent to where all nodes see it. TargetUnreachable: nothing was asked."""
+        async with self._connecting:
+            if self._slurm is None:
+                self._slurm = await self._first_connection()
+                self._note(LOGIN, None)
+            return self._slurm
+
+    async def _first_connection(self) -> Slurm:
+        target = self._target()
+        try:
+            channel = await self._open_on_login(LOGIN)
+        except TargetUnreachable as error:
+            self._note(LOGIN, error.why)
+            raise
+        root = str(channel.hello["home"]).removesuffix(f"/{NODES}/{LOGIN}")
+        await channel.close()
+        commands = Commands(_login_argv(target))
+        return Slurm(target.name, root, f"{root}/code/{code_name()}", commands, target.python)
+
+    async def _open_on_login(self, node: str) -> Channel:
+        """An agent of the home of a node, on the login node: for what has ended there."""
+        target = self._target()
+        argv = _login_argv(target) or local_shell()
+        return await Channel.open(argv, self._order(node))
+
+    def _order(self, node: str, *, is_quoted: bool = True) -> Order:
+        target = self._target()
+        root = self._slurm.root if self._slurm else target.home or DEFAULT_ROOT
+        environ = {**target.settings, "BGJOB_HOME": home_of(root, node)}
+        return Order(
+            target=target.name, environ=environ, python=target.python, code_root=root, is_quoted=is_quoted
+        )
+
+    # -- its nodes ---------------------------------------------------------------------------------------
+
+    def _host(self, node: str) -> Host:
+        if node not in self._hosts:
+            target = self._target().name
+            self._hosts[node] = Host(
+                target, node, lambda: self._connect(node), self._note, self._resume, self._on_end
+            )
+        return self._hosts[node]
+
+    async def _connect(self, node: str) -> Channel:
+        """By an allocation of ours on that node; without one, all our jobs there have ended."""
+        slurm = await self._connected()
+        self._by_login.discard(node)
+        if (allocation := self._allocation_on(node)) is not None:
+            with contextlib.suppress(TargetUnreachable):  # it may have ended since our last look at the queue
+                return await Channel.open(
+                    lambda command: slurm.channel_argv(allocation, *command),
+                    self._order(node, is_quoted=False),
+                )
+        self._by_login.add(node)
+        return await self._open_on_login(node)
+
+    def _allocation_on(self, node: str) -> str | None:
+        """Of a job that runs there, or of a held one."""
+        own = [self._states[each] for each in self._replicas if each in self._states]
+        held = [state for state in self._sessions.values() if state.node == node]
+        active = [state for state in (*own, *held) if state.phase == "active" and state.node == node]
+        return active[0].engine_id if active else None
+
+    def host_of(self, replica: Replica) -> Host | None:
+        return self._hosts.get(str(replica.get("host")))
+
+    async def _resume(self, _replica: Replica, _channel: Channel) -> None:
+        """A job is on a node once it was made there: there is nothing to ask for again."""
+
+    # -- starting ----------------------------------------------------------------------------------------
+
+    async def start(self, replica: Replica) -> None:
+        await self._connected()
+        with contextlib.suppress(TargetUnreachable):  # it may have been submitted: it is asked for again
+            await self._submit(replica)
+        self._take_on(replica)
+        if replica.get("session"):
+            await self._start_in_session(replica)
+
+    async def _submit(self, replica: Replica) -> None:
+        """BgjobError: it cannot be, in Slurm's words why."""
+        slurm, request = await self._connected(), replica.request
+        if replica.phase != "submitting":
+            return
+        if request is None:
+            return replica.lose(
+                "what was asked of its target is gone, and whether it was submitted is not known"
+            )
+        wanted = _resources(request.get("resources") or {}, self._target())
+        if session := (request.get("resources") or {}).get("session"):
+            known = self._sessions.get(session)
+            is_held = known is not None and known.phase == "active"
+            engine_id = known.engine_id if known and is_held else await self._hold(session, wanted)
+            return replica.note(
+                phase="queued", engine_id=engine_id, session=session, reason="its session starts"
+            )
+        engine_id = await slurm.submit(replica.id, request["start"], wanted)
+        replica.accepted(phase="queued", engine_id=engine_id)
+
+    async def _hold(self, session: str, wanted: Resources) -> str:
+        return await (await self._connected()).hold(session, wanted, self._target().idle_release_s)
+
+    async def _start_in_session(self, replica: Replica) -> None:
+        """In the held allocation, as soon as Slurm has given it."""
+        state = self._sessions.get(str(replica.get("session")))
+        if state is None or state.phase != "active" or not state.node or replica.request is None:
+            return
+        host = self._host(state.node)
+        try:
+            channel = await host.ready(CONNECT_PATIENCE_S)
+            if state.node in self._by_login:
+                return  # the allocation may have ended: the next look tells
+            host.replicas[replica.id] = replica
+            answer = await channel.call("start", id=replica.id, **replica.request["start"])
+        except TargetUnreachable:
+            return  # it is asked for again at the next look
+        except CannotStart:  # the allocation was given back meanwhile: another one is asked for
+            self._sessions.pop(str(replica.get("session")), None)
+            return replica.note(phase="submitting")
+        except BgjobError as error:
+            host.replicas.pop(replica.id, None)
+            return await self._conclude(replica, {"cause": "never_started", "reason": str(error)})
+        known = {name: answer["spec"].get(name) for name in ("cwd", "shell")}
+        replica.accepted(phase="running", host=state.node, node=state.node, reason=None, **known)
+        await host.follow(replica)
+
+    async def follow(self, replica: Replica) -> None:
+        """Of an earlier relay: it is where its record says, and Slurm tells the rest."""
+        self._take_on(replica)
+        if node := replica.get("host"):
+            await self._host(node).follow(replica)
+
+    def _take_on(self, replica: Replica) -> None:
+        replica.holds_outcome = True  # Slurm may know better how it ended
+        self._replicas[replica.id] = replica
+        if self._polling is None or self._polling.done():
+            self._polling = background.start(self._poll())
+
+    # -- how jobs stand ----------------------------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        while self._replicas:
+            await self._look()
+        await self._close_idle_hosts()
+
+    async def _look(self) -> None:
+        try:
+            slurm = await self._connected()
+            self._states, self._sessions = await slurm.states(), await slurm.sessions()
+            self._note(LOGIN, None)
+            for replica in list(self._replicas.values()):
+                await self._consider(replica)
+            await self._close_idle_hosts()
+            await asyncio.sleep(min(LOOK_EVERY_S, max(slurm.due_in_s(), 0.05)))
+        except TargetUnreachable as error:
+            self._note(LOGIN, error.why)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _consider(self, replica: Replica) -> None:
+        if replica.phase == "submitting":
+            return await self._submit_again(replica)
+        state = self._state_of(replica)
+        if state is not None and state.phase != "gone":
+            self._gone_since.pop(replica.id, None)
+            return await self._consider_present(replica, state)
+        gone_s = time.monotonic() - self._gone_since.setdefault(replica.id, time.monotonic())
+        if state is None and gone_s < UNSEEN_S and replica.told_outcome is None:
+            if found := await self._state_by_files(replica):
+                await self._follow_to(replica, found)
+            return  # not seen yet
+        await self._consider_gone(replica, state, gone_s - (UNSEEN_S if state is None else 0.0))
+
+    def _state_of(self, replica: Replica) -> EngineState | None:
+        session = replica.get("session")
+        return self._sessions.get(str(session)) if session else self._states.get(replica.id)
+
+    async def _submit_again(self, replica: Replica) -> None:
+        try:
+            await self._submit(replica)
+        except TargetUnreachable:
+            raise
+        except BgjobError as error:
+            await self._conclude(replica, {"cause": "never_started", "reason": str(error)})
+
+    async def _consider_present(self, replica: Replica, state: EngineState) -> None:
+        if replica.get("session") and replica.request is not None:
+            replica.note(engine_id=state.engine_id, reason=state.reason)
+            return await self._start_in_session(replica)
+        if state.phase == "active" and state.node:
+            return await self._follow_to(replica, state)
+        replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
+        if found := await self._state_by_files(replica):
+            await self._follow_to(replica, found)
+
+    async def _follow_to(self, replica: Replica, state: EngineState) -> None:
+        """To the node on which it runs."""
+        node = str(state.node)
+        if replica.get("host") != node and not replica.get("session"):
+            replica.note(phase="running", engine_id=state.engine_id, node=node, host=node, reason=None)
+            await self._host(node).follow(replica)
+        elif node in self._by_login and self._allocation_on(node):
+            await self._host(node).disconnect()  # it runs after all: it is reached there
+
+    async def _state_by_files(self, replica: Replica) -> EngineState | None:
+        """Of a job that was just submitted: its batch script is faster than our next look at the queue."""
+        if time.time() > replica.spec.created_at + FRESH_S or len(self._replicas) > MOST_FRESH:
+            return None
+        taken = await (await self._connected()).taken(replica.id)
+        if taken.node is None or taken.engine_id is None:
+            return None
+        self._states[replica.id] = EngineState("active", taken.engine_id, taken.node)
+        return self._states[replica.id]
+
+    async def _consider_gone(self, replica: Replica, state: EngineState | None, gone_s: float) -> None:
+        """What its shim wrote down counts first: it is read where it lies."""
+        if replica.told_outcome is not None:
+            return await self._conclude(replica, final_outcome(replica.told_outcome, state))
+        slurm = await self._connected()
+        taken = await slurm.taken(replica.id) if not replica.get("session") else None
+        if taken and taken.error:
+            why = str(taken.error.get("text"))
+            return await self._conclude(replica, {"cause": "never_started", "reason": why})
+        node = replica.get("host") or (taken.node if taken else None)
+        if node is None or gone_s > READ_S:
+            return await self._conclude(replica, _with_log(final_outcome(None, state), taken))
+        replica.note(host=node, node=node, phase="running")
+        if replica.id not in self._host(node).replicas:
+            await self._host(node).follow(replica)
+
+    async def _on_end(self, replica: Replica, news: Mapping[str, Any]) -> None:
+        """What its node tells. That it has no such job, or has lost it, is no end while Slurm has the job."""
+        state, outcome = self._state_of(replica), replica.told_outcome
+        if outcome is None or not news.get("over"):
+            return
+        is_gone = state is None or state.phase == "gone" or replica.id in self._killed
+        is_gone = is_gone or bool(replica.get("session"))
+        if is_gone or not _needs_slurms_word(outcome, replica):
+            await self._conclude(replica, final_outcome(outcome, state if state and state.end else None))
+
+    async def _conclude(self, replica: Replica, outcome: Mapping[str, Any]) -> None:
+        if self._replicas.pop(replica.id, None) is None:
+            return
+        self._gone_since.pop(replica.id, None)
+        self._killed.discard(replica.id)
+        if outcome["cause"] == "lost":
+            replica.lose(str(outcome["reason"]))
+        else:
+            replica.conclude(outcome)
+        await self._forget(replica)
+        with contextlib.suppress(TargetUnreachable):
+            await (await self._connected()).forget(replica.id)
+
+    async def _close_idle_hosts(self) -> None:
+        """The agent of a node ends with the last of our jobs there, but stays in a held allocation."""
+        held = {state.node for state in self._sessions.values() if state.phase == "active"}
+        for node, host in list(self._hosts.items()):
+            if not host.replicas and node not in held:
+                del self._hosts[node]
+                await host.close()
+                self._note(node, None)
+
+    # -- what else is asked ------------------------------------------------------------------------------
+
+    async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
+        host = self.host_of(replica)
+        if not words.get("only_signal"):
+            self._killed.add(replica.id)
+        if host is not None and replica.phase == "running":
+            try:
+                channel = await host.ready(CONNECT_PATIENCE_S)
+                answer: Mapping[str, Any] = await channel.call("kill", job=replica.id, **words)
+                if answer["status"] != "not_found":
+                    return answer
+            except TargetUnreachable:  # the allocation ends with its job, perhaps before the answer is out
+                if await replica.until_over(ENDS_S):
+                    return {"status": "killed", "processes": 0}
+        if replica.get("session") and replica.request is not None:
+            await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})
+            return {"status": "killed", "processes": 0}
+        slurm = await self._connected()
+        await slurm.cancel(replica.id)
+        if (await slurm.taken(replica.id)).node is None:
+            await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})
+        if not await replica.until_over(KILLED_S):
+            raise TargetUnreachable(self._target().name, "Slurm was asked to end the job, and has not yet")
+        return {"status": "killed", "processes": 0}
+
+    async def info(self) -> Mapping[str, Any]:
+        found = await (await self._connected()).info()
+        nodes = [
+            {"node": node.name, **{k: v for k, v in vars(node).items() if k != "name"}}
+            for node in found.nodes
+        ]
+        return {"nodes": nodes, "queue": {"queued": found.queued}}
+
+    async def close(self) -> None:
+        if self._polling:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
+        for host in self._hosts.values():
+            await host.close()
+
+
+def _login_argv(target: Target) -> list[str]:
+    """Empty: this machine has Slurm's commands."""
+    if not target.login:
+        return []
+    return ssh(target.login, [word for option in target.ssh_options for word in ("-o", option)])
+
+
+def _resources(wanted: Mapping[str, Any], target: Target) -> Resources:
+    known = {
+        name: wanted[name] for name in ("gpus", "memory_bytes", "time_limit_s", "labels") if name in wanted
+    }
+    cpus = math.ceil(wanted["cpus"]) if wanted.get("cpus") else None
+    return Resources(cpus=cpus, partition=target.partition, account=target.account, **known)
+
+
+def _with_log(outcome: Mapping[str, Any], taken: Taken | None) -> Mapping[str, Any]:
+    """What the batch script printed instead of the job says more than Slurm's word."""
+    said = [line.strip() for line in (taken.log if taken else "").splitlines() if line.strip()]
+    if outcome.get("cause") != "lost" or not said:
+        return outcome
+    return {**outcome, "reason": f"{outcome['reason']}; its batch script said: {said[-1][:MOST_SAID]}"}
+
+
+def _why_queued(state: EngineState) -> str:
+    return f"Slurm: {state.reason}" if state.reason else "Slurm has it in its queue"
+
+
+def _needs_slurms_word(outcome: Mapping[str, Any], replica: Replica) -> bool:
+    """Of a lack of memory the job itself may not have noticed anything."""
+    if needs_slurms_word(outcome) or outcome.get("exit_code") == OUT_OF_MEMORY_CODE:
+        return True
+    return bool(replica.spec.resources.get("memory_bytes"))

@@ -1,0 +1,75 @@
+"""What is run on the login node, one round trip each.
+
+Each script is one line: it may go through a login shell of any kind, and in some a quoted text has no newlines.
+"""
+
+import shlex
+
+NO_DIRECTORY, IMPOSSIBLE, UNKNOWN = 10, 11, 12
+SQUEUE = ("squeue", "--me", "--noheader", "--all", "--states=all")
+LOG_BYTES = 2000
+PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
+OLDEST = (3, 11)
+BATCH_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from bgjob.agent.batch import main; main(sys.argv[2:])"
+)
+
+
+def shell(script: str, *arguments: str) -> list[str]:
+    return ["sh", "-c", script, "sh", *arguments]
+
+
+def _find(states: str) -> str:
+    """Sets $number to Slurm's number of the job with this comment; empty if there is none."""
+    squeue = f"squeue --me --noheader --all --states={states} -O Comment:100,JobID:20"
+    first = "awk -v ours=\"$comment\" '$1 == ours { print $2; exit }'"
+    return f'known=$({squeue}) || exit {UNKNOWN}; number=$(echo "$known" | {first});'
+
+
+# A node that is down now may come back: that is no reason to refuse the job.
+_SBATCH = (
+    'why=$(sbatch --test-only "$@" 2>&1 < /dev/null) || case $why in *"down, drained"*|*"are busy"*) ;; '
+    f'*) echo "$why" >&2; exit {IMPOSSIBLE};; esac; exec sbatch --parsable "$@" < /dev/null'
+)
+_TELL = 'if [ -n "$number" ]; then echo "$number"; exit; fi;'
+
+# ROOT ID COMMENT FLAG…, and the request on stdin. It is there already if an earlier call was cut: did sbatch hear that?
+SUBMIT = (
+    "umask 077; requests=$1/requests; request=$requests/$2; comment=$3; shift 3; "
+    f'mkdir -p "$requests" || exit {NO_DIRECTORY}; '
+    'if [ -e "$request.taken" ]; then cat "$request.taken"; exit; fi; '
+    f'if [ -e "$request" ]; then {_find("all")} {_TELL} '
+    f'else cat > "$request.$$" && mv "$request.$$" "$request" || exit {NO_DIRECTORY}; fi; {_SBATCH}'
+)
+# ROOT COMMENT FLAG…
+HOLD = (
+    f'umask 077; mkdir -p "$1/requests" || exit {NO_DIRECTORY}; comment=$2; shift 2; '
+    f"{_find('PENDING,CONFIGURING,RUNNING,SUSPENDED')} {_TELL} {_SBATCH}"
+)
+# COMMENT. All that have it: there may be two, if a call was cut
+CANCEL = (
+    "comment=$1; known=$(squeue --me --noheader --all -O Comment:100,JobID:20) "
+    f'|| exit {UNKNOWN}; numbers=$(echo "$known" | awk -v ours="$comment" \'$1 == ours {{ print $2 }}\'); '
+    '[ -z "$numbers" ] || exec scancel $numbers'
+)
+# REQUEST
+FORGET = 'rm -f "$1" "$1.taken" "$1.log"'
+# REQUEST: a line of JSON, or an empty one; then the log
+TAKEN = f'cat "$1.taken" 2> /dev/null; echo; tail -c {LOG_BYTES} "$1.log" 2> /dev/null; exit 0'
+# COLUMNS: nodes, then the length of the queue
+INFO = (
+    'sinfo --noheader --Node -O "$1" || exit 1; '
+    "waiting=$(squeue --noheader --all --array --states=PENDING -o %i) || exit 1; "
+    'if [ -n "$waiting" ]; then echo "$waiting" | wc -l; else echo 0; fi'
+)
+
+
+def batch(python: str | None, code: str, *words: str) -> str:
+    """The batch script: finds a Python of the node, and becomes it."""
+    pythons = " ".join(map(shlex.quote, [python] if python else PYTHONS))
+    is_new = shlex.quote(f"import sys; sys.exit(sys.version_info < {OLDEST})")
+    run = shlex.join(["-I", "-S", "-c", BATCH_CODE, code, *words])
+    return (
+        f'for python in {pythons}; do if "$python" -I -S -c {is_new} 2> /dev/null; then exec "$python" {run}; fi; '
+        f'done; echo "no Python of {OLDEST[0]}.{OLDEST[1]} or newer on $(hostname)" >&2; exit 127'
+    )

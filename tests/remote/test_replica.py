@@ -1,0 +1,131 @@
+"""The copy of a job of another machine: right at every moment, and what that machine tells is not trusted."""
+
+import json
+import os
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bgjob.core.job import Exited, Lost, Queued, Running
+from bgjob.home import event_log, jobdir
+from bgjob.home.log_writer import LogWriter
+from bgjob.output.log_reader import LogReader
+from bgjob.remote.replica import Replica
+from bgjob.store.store import Store
+from tests.support.logs import pour
+from tests.support.stores import new_spec
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    store = Store(str(tmp_path / "home"))
+    monkeypatch.chdir(store.home)  # as a relay
+    return store
+
+
+def submitted(store: Store, **more: Any) -> str:
+    spec = new_spec(target="gpu-box", **more)
+    records: dict[str, dict[str, Any]] = {
+        jobdir.REMOTE: {"phase": "submitting"},
+        jobdir.REQUEST: {"start": {"command": "true"}},
+    }
+    os.close(store.create(spec, records=records).lock)
+    return spec.id
+
+
+def file(name: str, at: int, data: bytes) -> dict[str, Any]:
+    return {"name": name, "at": at, "data": b64encode(data).decode()}
+
+
+def as_news(directory: Path) -> dict[str, Any]:
+    """All of a log, runs first, as another machine tells it."""
+    names = sorted(each.name for each in directory.iterdir())
+    runs_first = sorted(names, key=lambda name: (name.partition(".")[0], name.isdecimal()))
+    return {"files": [file(f"log/{name}", 0, (directory / name).read_bytes()) for name in runs_first]}
+
+
+def test_a_job_whose_target_has_not_answered_is_running_and_not_lost(store: Store) -> None:
+    job_id = submitted(store)
+    assert isinstance(store.load(job_id).state, Running)
+
+
+def test_the_copy_reads_as_the_original(store: Store, tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    writer = LogWriter(str(original), 1 << 20)
+    for stream, data in ((1, b"one\n"), (2, b"two\n"), (1, b"three\n")):
+        pour(writer, stream, data)
+    replica = Replica(store, job_id := submitted(store))
+    replica.apply(as_news(original))
+    assert read(store.log_directory(job_id)) == read(str(original))
+    assert replica.log_end == len(b"one\ntwo\nthree\n")
+
+
+def read(directory: str) -> list[tuple[int, int, bytes]]:
+    log = LogReader(directory)
+    return [(piece.stream, piece.start, piece.data) for piece in log.interleaved(0, log.end)]
+
+
+def test_an_outcome_ends_the_job_and_stays_after_a_restart_of_this_machine(store: Store) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    replica.accepted(phase="running", cwd="/there", shell="/bin/zsh")
+    assert store.load(job_id).spec.cwd == "/there"
+    assert replica.request is None
+    outcome = {"cause": "exited", "exit_code": 7, "signal": None, "ended_at": 1.0, "duration_s": 1.0}
+    replica.apply({"records": {"outcome.json": {**outcome, "output_bytes": 0}}})
+    replica.finish()
+    assert store.load(job_id).state == Exited(1.0, 1.0, 0, 0, 7)
+    assert jobdir.is_sealed(f"{store.directory(job_id)}/outcome.json")
+
+
+def test_what_the_engine_says_is_told_as_it_says_it(store: Store) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    replica.accepted(phase="queued", reason="Resources", engine_id="17")
+    queued = store.load(job_id)
+    assert isinstance(queued.state, Queued)
+    assert queued.remote
+    assert (queued.remote.reason, queued.remote.engine_id) == ("Resources", "17")
+    replica.lose("its node failed")
+    assert store.load(job_id).state == Lost("its node failed")
+    events = Path(store.events, str(event_log.newest(store.events))).read_text().split("\n")
+    assert json.loads(events[-2])["reason"] == "its node failed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spec.json", "log/../spec.json", "/etc/x", "log/", "log/.x", "log/a/b", "../log/1", "log/..", "log"],
+)
+def test_a_name_that_leads_out_of_the_log_is_refused(store: Store, name: str) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    before = (Path(store.directory(job_id)) / "spec.json").read_bytes()
+    with pytest.raises(OSError, match="name of a file of a log"):
+        replica.apply({"files": [file(name, 0, b"x")]})
+    with pytest.raises(OSError, match="name of a file of a log"):
+        replica.apply({"gone": [name]})
+    assert (Path(store.directory(job_id)) / "spec.json").read_bytes() == before
+
+
+def test_records_that_are_ours_are_not_taken_from_another_machine(store: Store) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    replica.apply({"records": {"spec.json": {}, "remote.json": {"phase": "lost"}, "../x": {}}})
+    assert isinstance(store.load(job_id).state, Running)
+    assert not Path(store.home, "jobs", "x").exists()
+
+
+def test_bytes_that_do_not_join_what_is_here_are_refused(store: Store) -> None:
+    replica = Replica(store, submitted(store))
+    replica.apply({"files": [file("log/00000000000000000000", 0, b"12345")]})
+    with pytest.raises(OSError, match="has 5 bytes here, and not 9"):
+        replica.apply({"files": [file("log/00000000000000000000", 9, b"x")]})
+    assert replica.have() == {"log/00000000000000000000": 5}
+    replica.apply({"files": [file("log/00000000000000000000", 3, b"4567")]})  # told twice
+    assert replica.have() == {"log/00000000000000000000": 7}
+
+
+def test_one_process_writes_a_copy(store: Store) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    with pytest.raises(ValueError, match="another process holds"):
+        Replica(store, job_id)
+    replica.release()
+    Replica(store, job_id).release()
