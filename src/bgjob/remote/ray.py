@@ -7,11 +7,12 @@ The gateway is started on first use, and again on the next use after its end: wh
 
 import asyncio
 import getpass
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from bgjob.core.frozen import NOTHING
+from bgjob.core.targets import Target
 from bgjob.remote.channel import Channel
 from bgjob.remote.loader import RUN, Order
 from bgjob.remote.ray_process import Pipe, Process
@@ -24,15 +25,10 @@ SETTINGS = {"MCP_BG_MAX_JOBS": "1000"}
 
 
 class RayGateway:
-    """`target`: its name; `python`: an interpreter that has Ray, in the version of the cluster.
+    """`target`: as it is now. A gateway that is started later goes by it; it may have changed meanwhile."""
 
-    `root`: a directory on the nodes, with a home for each of them below it.
-    """
-
-    def __init__(self, target: str, address: str, python: str | None = None, root: str | None = None) -> None:
-        self._target, self._python = target, python or sys.executable
-        user = getpass.getuser()
-        self._arguments = (address, user, root or ROOT.format(user=user))
+    def __init__(self, target: Callable[[], Target]) -> None:
+        self._target = target
         self._process: Process | None = None
         self._starting = asyncio.Lock()
 
@@ -62,10 +58,11 @@ class RayGateway:
         nodes: list[dict[str, Any]] = await self._ask("nodes")
         return nodes
 
-    async def open_channel(self, node: str, environ: Mapping[str, str] = NOTHING) -> Channel:
-        """To an agent on that node, whose home is its own, below `root`. `environ`: the settings of that home."""
+    async def open_channel(self, node: str) -> Channel:
+        """To an agent on that node, with a home of its own."""
+        target = self._target()
         pipe = await self.open_pipe(node, ["-I", "-S", "-c", RUN])
-        return await Channel.over(pipe, Order(target=self._target, environ={**SETTINGS, **environ}))
+        return await Channel.over(pipe, Order(target=target.name, environ={**SETTINGS, **target.settings}))
 
     async def open_pipe(self, node: str, argv: list[str]) -> Pipe:
         """A program in Python on that node, run by the interpreter of Ray's workers."""
@@ -78,8 +75,14 @@ class RayGateway:
     async def _running(self) -> Process:
         async with self._starting:
             if self._process is None or self._process.why_ended:
-                self._process = await Process.start(self._target, self._python, *self._arguments)
+                self._process = await Process.start(self._target().name, *self._argv())
             return self._process
+
+    def _argv(self) -> list[str]:
+        """The interpreter, and the arguments of the gateway."""
+        target, user = self._target(), getpass.getuser()
+        python = os.path.expanduser(target.python or sys.executable)
+        return [python, str(target.address), user, target.home or ROOT.format(user=user)]
 
     async def close(self) -> None:
         if self._process:

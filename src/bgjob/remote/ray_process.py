@@ -218,5 +218,5 @@ class Pipe:
 
 def _why(error: Mapping[str, str], python: str) -> str:
     if error["kind"] == "ModuleNotFoundError" and "'ray'" in error["text"]:
-        return f"Ray is not installed for {python}: {INSTALL}"
+        return f"{python} has no package ray: {INSTALL}"
     return error["text"]

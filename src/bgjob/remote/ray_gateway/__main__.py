@@ -26,6 +26,7 @@ from typing import Any
 
 READ_BYTES = 1 << 20
 LISTENER_PATIENCE_S = 10.0
+MOST_TEXT = 400
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -67,10 +68,10 @@ class Gateway:
 
 
 def _packed(error: Exception) -> dict[str, str]:
-    """An error of an actor is told as what it was there; of what Ray says, without colours, the first line."""
+    """An error of an actor is told as what it was there; what Ray says, on one line and without colours."""
     cause = getattr(error, "cause", None) or error
     words = [line.strip() for line in COLOURS.sub("", str(cause)).splitlines() if line.strip()]
-    return {"kind": type(cause).__name__, "text": words[0] if words else type(cause).__name__}
+    return {"kind": type(cause).__name__, "text": " ".join(words)[:MOST_TEXT] or type(cause).__name__}
 
 
 async def _ping() -> None:
