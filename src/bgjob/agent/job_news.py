@@ -25,6 +25,7 @@ class JobNews:
         """`have`: how many bytes of each file of the log are known. JobNotFound: it is no id."""
         self._store, self._job_id = store, job_id
         self.directory, self.log_directory = store.directory(job_id), store.log_directory(job_id)
+        self.places = {self.directory, self.log_directory}
         told = {name.removeprefix(PREFIX): size for name, size in have.items()}
         self._log = LogNews(self.log_directory, told)
         # Of each record, the file that was told.
