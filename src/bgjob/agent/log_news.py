@@ -8,7 +8,7 @@ its writer may still write another in its place. See home.log_format.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bgjob.home.layout import READ_ONLY, is_directory
@@ -51,9 +51,10 @@ class LogNews:
         kept = {name: found for name, found in self._files().items() if found[2] in KEPT}
         segments = {name: found for name, found in files.items() if not found[2]}
         pieces: list[Piece] = []
+        gone = self._forget(name for name in self._told if name.endswith(KEPT) and name not in kept)
         if not self._take_all(kept, most_bytes, pieces):
-            return LogPieces(pieces, [], False)
-        gone = self._forget_all_but(files.keys() | kept.keys())
+            return LogPieces(pieces, gone, False)
+        gone += self._forget(name for name in self._told if not name.endswith(KEPT) and name not in files)
         return LogPieces(pieces, gone, self._take_all(segments, most_bytes, pieces))
 
     def _take_all(self, files: Mapping[str, File], most_bytes: int, pieces: list[Piece]) -> bool:
@@ -70,8 +71,8 @@ class LogNews:
                 return False
         return True
 
-    def _forget_all_but(self, names: set[str]) -> list[str]:
-        gone = [name for name in self._told if name not in names]
+    def _forget(self, names: Iterable[str]) -> list[str]:
+        gone = list(names)
         for name in gone:
             del self._told[name]
         return gone

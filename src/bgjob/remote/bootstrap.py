@@ -35,7 +35,7 @@ MOST_BOOTS = 50
 
 def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
-    os.environ.update(order["environ"])
+    os.environ.update({name: os.path.expanduser(value) for name, value in order["environ"].items()})
     try:
         run = _code(order)
     except (OSError, ValueError, ImportError) as error:
