@@ -167,6 +167,8 @@ def resources_of(options: Mapping[str, Any], kind: str | None) -> dict[str, Any]
     for name in options:
         if name in TARGET and name not in taken:
             raise _not_taken(name, kind)
+    if kind == "slurm" and options.get("cpus", 1) % 1:
+        raise InvalidArgument(f"={options['cpus']:g} is not valid: Slurm gives whole CPUs.", argument="cpus")
     return {RESOURCES.get(name, name): options[name] for name in taken if name in options}
 
 
