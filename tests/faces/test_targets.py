@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
 from bgjob.mcp.server import INSTRUCTIONS
-from tests.contracts.test_schemas import MAX_TOKENS, lint
 from tests.support.far_machine import NAME, FarMachine, far_machine
 from tests.support.raw_client import RawClient
 from tests.support.server import Server, ToolError
+from tests.support.tool_schemas import MAX_TOKENS, lint, tokens
 from tests.support.waiting import wait_until
 
 MORE = """
@@ -83,9 +83,7 @@ class TestWhatIsListed:
         assert lint(client.tools(), tmp_path) == []
 
     def test_they_cost_a_model_little(self, client: RawClient) -> None:
-        seen = [{key: value for key, value in tool.items() if key != "title"} for tool in client.tools()]
-        compact = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode()
-        assert len(compact) / 4 <= MAX_TOKENS + TARGETS_COST_TOKENS
+        assert tokens(client.tools()) <= MAX_TOKENS + TARGETS_COST_TOKENS
 
     def test_there_is_a_resource_of_them(self, client: RawClient) -> None:
         found = client.ask("resources/list")["result"]["resources"]
