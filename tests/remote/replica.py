@@ -43,6 +43,7 @@ class Replica:
     async def follow(self, job_id: str) -> None:
         log = self.place / job_id / "log"
         have = {f"log/{name}": len(data) for name, data in contents(log).items()}
+        self.told.pop(job_id, None)  # what was told before is told again
         await self._channel.call("follow", job=job_id, have=have)
 
     async def take(self, timeout_s: float = 30.0, most_bytes: int = 1 << 16) -> None:

@@ -192,7 +192,9 @@ def test_what_travels_is_what_the_far_half_needs() -> None:
     assert folders.isdisjoint({"cli", "mcp", "web", "clients", "protocol"})
     assert {name for name in names if name.startswith("bgjob/remote/")} == {
         "bgjob/remote/__init__.py",
+        "bgjob/remote/client.py",
         "bgjob/remote/codec.py",
+        "bgjob/remote/shared_root.py",
     }
     assert FAR in names
 

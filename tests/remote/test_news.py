@@ -134,7 +134,8 @@ def test_events_of_followed_jobs_come_as_the_log_has_them(play: Play, jobs: Jobs
         channel = await open_channel()
         replica = Replica(channel, tmp_path)
         await replica.take(timeout_s=0)  # from here on
-        ids = [await started(channel, "true", name=name) for name in ("mine", "other")]
+        other = await open_channel()  # of another near end
+        ids = [await started(each, "true", name=name) for each, name in ((channel, "mine"), (other, "other"))]
         await replica.follow(ids[0])
         await replica.take_until("over", ids[:1])
         while "ended" not in {event["kind"] for event in replica.events}:
