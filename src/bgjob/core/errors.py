@@ -168,7 +168,9 @@ class TargetUnreachable(BgjobError):
 
     def __init__(self, target: str, why: str) -> None:
         self.target, self.why = target, why
-        super().__init__(f"{target} cannot be reached now: {why}.", "Its jobs are not touched by that.")
+        super().__init__(
+            f"{target} cannot be reached now: {why.rstrip('.')}.", "Its jobs are not touched by that."
+        )
 
 
 class CannotServe(BgjobError):
