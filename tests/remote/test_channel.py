@@ -119,7 +119,9 @@ def test_whoever_is_killed_all_calls_in_flight_learn_it(play: Play, which: str) 
         stream = channel.connect(await started(channel, "cat"))
         reading = asyncio.create_task(stream.read())
         await channel.call("ping")
-        os.kill(channel.hello["pid"] if which == "agent" else getattr(channel._process, "pid"), signal.SIGKILL)
+        os.kill(
+            channel.hello["pid"] if which == "agent" else getattr(channel._process, "pid"), signal.SIGKILL
+        )
         for call in [*calls, reading]:
             with pytest.raises(TargetUnreachable, match="gpu-box cannot be reached"):
                 await call

@@ -19,7 +19,7 @@ from tests.support.gate import Gate
 from tests.support.queueing import Diary
 from tests.support.waiting import wait_until
 
-TRIES = 25
+TRIES = 15
 # Of a start, which takes some milliseconds.
 LONGEST_S = 0.02
 

@@ -71,6 +71,7 @@ class Verbs:
             "prompt": found.prompt,
             "activity": activity,
             "ports": sorted(ports),
+            "place": vars(found.place) if found.place else None,
         }
 
     def info(self) -> dict[str, Any]:

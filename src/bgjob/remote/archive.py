@@ -63,7 +63,6 @@ def _travels(inside: str, name: str) -> bool:
 
 
 def hash_of(files: Iterable[tuple[str, bytes]]) -> str:
-    """The loader has the same rule, to know a damaged copy."""
     found = hashlib.sha256()
     for name, data in sorted(files):
         found.update(b"%s %d\n" % (name.encode(), len(data)) + data)

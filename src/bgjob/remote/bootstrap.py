@@ -6,8 +6,9 @@ It is sent as text to `python3 -I -S -c`, so it stands alone, and on Python 3.9.
 
 It answers with a line that begins with a mark, which no login shell prints: which Python this is, and whether
 the code is there. If it is not, `<bytes> <sha256>` comes, on a line, and a zip file. The code lives unpacked in
-`<code root>/code/<hash>`, unpacked beside it and renamed. A file there tells its checksum, and in which boots it
-was found right: what a power cut left of it is replaced. Codes that were not used for 30 days are removed.
+`<code root>/code/<hash>`, unpacked beside it and renamed. A file there tells its checksum, and in which boots, of
+which machines, it was found right: what a power cut left of it is replaced. Codes that were not used for 30
+days are removed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MARK = b"\x01bgjob "
 CHECKED = "checked.json"
 DAY_S = 86400.0
 UNUSED_DAYS, ABANDONED_DAYS = 30, 1
-MOST_BOOTS = 50
+MOST_BOOTS = 500
 
 
 def main() -> None:
@@ -113,16 +114,15 @@ def _is_whole(place: str) -> bool:
     try:
         with open(os.path.join(place, CHECKED)) as file:
             known = json.load(file)
-        boots, expected = list(known["boots"]), known["sha256"]
+        boots, tag, expected = list(known["boots"]), str(known["compiled"]), known["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     if _boot() in boots:
         return True
-    if _checksum(place) != expected:
-        return False
-    _compile(place, place)  # what was compiled may be torn, too
-    _note_checked(place, expected, boots)
-    return True
+    is_whole = bool(_checksum(place, tag) == expected)
+    if is_whole:
+        _note_checked(place, tag, expected, boots)
+    return is_whole
 
 
 def _take_back_mark(place: str) -> None:
@@ -131,10 +131,11 @@ def _take_back_mark(place: str) -> None:
         os.unlink(os.path.join(place, CHECKED))
 
 
-def _note_checked(place: str, checksum: str, boots: Sequence[str] = ()) -> None:
+def _note_checked(place: str, tag: str, checksum: str, boots: Sequence[str] = ()) -> None:
+    known = {"sha256": checksum, "compiled": tag, "boots": [*boots, _boot()][-MOST_BOOTS:]}
     draft = os.path.join(place, f"{CHECKED}.{os.uname().nodename}.{os.getpid()}")
     with open(draft, "w") as file:
-        json.dump({"sha256": checksum, "boots": [*boots, _boot()][-MOST_BOOTS:]}, file)
+        json.dump(known, file)
     os.rename(draft, os.path.join(place, CHECKED))
 
 
@@ -146,11 +147,12 @@ def _boot() -> str:
         return ""
 
 
-def _checksum(place: str) -> str:
+def _checksum(place: str, tag: str) -> str:
+    """Of the source, and of what one interpreter has compiled: others add what they compile."""
     found = hashlib.sha256()
     for folder, folders, names in os.walk(place):
         folders.sort()
-        for name in sorted(each for each in names if each.endswith(".py")):
+        for name in sorted(each for each in names if each.endswith((".py", f".{tag}.pyc"))):
             path = os.path.join(folder, name)
             with open(path, "rb") as file:
                 data = file.read()
@@ -181,7 +183,8 @@ def _unpack(data: bytes, place: str) -> None:
         os.mkdir(draft)
         zipfile.ZipFile(io.BytesIO(data)).extractall(draft)
         _compile(draft, place)
-        _note_checked(draft, _checksum(draft))
+        tag = str(sys.implementation.cache_tag)
+        _note_checked(draft, tag, _checksum(draft, tag))
         _put_in_place(draft, place)
     finally:
         os.umask(umask)

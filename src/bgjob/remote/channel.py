@@ -1,7 +1,7 @@
 """The near end of a pipe to an agent: any number of calls and streams at once.
 
 A channel breaks once, for good: then every call in flight is told that the target cannot be reached, which says
-nothing about jobs. Who wants to go on opens another one.
+nothing about jobs. Who wants to go on closes it and opens another one.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ OPEN_S, CLOSE_S = 60.0, 2.0
 LINE_MAX_BYTES = 128 << 20
 MOST_NOISE_LINES = 10_000
 # Of what the way there says on stderr.
-LAST_WORDS_BYTES, LAST_WORDS_LINES = 4000, 3
+LAST_WORDS_BYTES, LAST_WORDS_LINES, LAST_WORDS_S = 4000, 3, 0.2
+STDERR_MAX_BYTES = 1 << 20
 LOWERED_BELOW = [3, 11]
 
 
@@ -55,7 +56,8 @@ class Stream:
         await self._drain()
 
     def close(self) -> None:
-        self._say({"to": self._number, "end": True})
+        with contextlib.suppress(TargetUnreachable):
+            self._say({"to": self._number, "end": True})
 
     def put(self, part: bytes | BgjobError) -> None:
         """By the channel. A BgjobError is what it ends with, and nothing its end."""
@@ -101,7 +103,8 @@ class Channel:
 
         TargetUnreachable, or the error for which the agent cannot serve.
         """
-        stderr = tempfile.TemporaryFile()  # noqa: SIM115 - a ControlMaster keeps it open: so it is no pipe
+        # A ControlMaster keeps it open: so it is no pipe. Appended to: so it can be emptied.
+        stderr = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115
         try:
             process = await asyncio.create_subprocess_exec(
                 *(argv(command(order)) if callable(argv) else (*argv, *command(order))),
@@ -215,6 +218,9 @@ class Channel:
                 self._take(decode(line))
         except (OSError, ValueError) as error:
             why = str(error)
+        with contextlib.suppress(TimeoutError):  # for its last words, which say more
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._process.wait()
         self._break(why)
 
     def _take(self, message: Message) -> None:
@@ -239,8 +245,10 @@ class Channel:
         loop = asyncio.get_running_loop()
         while not self.is_broken:
             if loop.time() > self._heard_at + SILENCE_S:
-                return self._break(f"nothing was heard of it for {SILENCE_S:.0f} s")
+                self._break(f"nothing was heard of it for {SILENCE_S:.0f} s")
+                return self._kill()
             self._say(BEAT)
+            self._keep_last_words_few()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._broken.wait(), BEAT_S)
 
@@ -290,8 +298,6 @@ class Channel:
         for stream in self._streams.values():
             stream.put(error)
         self._streams.clear()
-        if why.startswith("nothing"):
-            self._kill()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -300,6 +306,11 @@ class Channel:
     def _unreachable(self, why: str) -> TargetUnreachable:
         said = self._last_words()
         return TargetUnreachable(self._target, f"{why} ({said})" if said else why)
+
+    def _keep_last_words_few(self) -> None:
+        """Whatever is printed there, for as long as the channel lives."""
+        if self._stderr and os.fstat(self._stderr.fileno()).st_size > STDERR_MAX_BYTES:
+            os.ftruncate(self._stderr.fileno(), 0)
 
     def _last_words(self) -> str:
         """What the way there has said, e.g. ssh: Permission denied (publickey)."""

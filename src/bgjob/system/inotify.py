@@ -70,7 +70,7 @@ class Inotify:
         changed, self._changed = self._changed, set()
         if self._fd < 0 or OVERFLOW in changed:
             return None
-        return {directory for directory, number in self._watched.items() if number in changed}
+        return {directory for directory, number in list(self._watched.items()) if number in changed}
 
 
 def _watches_in(events: bytes) -> set[int]:
