@@ -141,6 +141,15 @@ class TestAJobOfATarget:
         listed = {job["job_id"]: job for job in server.call("list_jobs")["jobs"]}
         assert listed[job_id]["target"] == NAME
 
+    def test_is_another_than_one_of_the_same_name_here(self, server: Server) -> None:
+        there = server.execute("cat", target=NAME, name="dev")
+        here = server.call("execute_command", command="cat", name="dev", if_running="reuse")
+        assert "reused" not in here
+        again = server.call("execute_command", command="cat", name="dev", if_running="reuse", target=NAME)
+        assert (again["job_id"], again["reused"]) == (there, True)
+        for job_id in (there, here["job_id"]):
+            assert server.call("kill_job", job_id=job_id)["status"] == "killed"
+
     def test_is_refused_if_nobody_knows_the_target(self, server: Server, far: FarMachine) -> None:
         with pytest.raises(ToolError) as refusal:
             server.execute("true", target="gpu")
