@@ -179,7 +179,7 @@ class Session:
         for wait in list(self._waits.values()):
             wait.cancel()
         for tunnel in list(self._tunnels.values()):
-            tunnel.end()
+            tunnel.end(finish=True)
         deadline = time.monotonic() + FINISH_S
         for thread in list(self._unfinished):
             thread.join(max(0.0, deadline - time.monotonic()))

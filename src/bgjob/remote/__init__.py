@@ -14,6 +14,10 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     slurm       ... what is asked of it
     slurm_scripts  ... as scripts of its login node
     shared_root    ... what is where in the directory that its nodes share
+    ray_engine  a Ray cluster
+    ray         ... what is asked of it
+    ray_process    ... the near end of its gateway
+    ray_gateway    ... a process of its own, which alone imports Ray
     command     running a program of a cluster
     pace        how often a cluster is asked
     transport   the commands that make a pipe to another machine

@@ -12,6 +12,7 @@ was found right: what a power cut left of it is replaced. Codes that were not us
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    Run = Callable[[Sequence[str]], None]
+    Run = Callable[[], None]
 
 MARK = b"\x01bgjob "
 CHECKED = "checked.json"
@@ -34,14 +35,12 @@ MOST_BOOTS = 50
 
 def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
-    os.environ.update(order["environ"])
-    if os.environ.get("BGJOB_HOME"):
-        os.environ["BGJOB_HOME"] = os.path.expanduser(os.environ["BGJOB_HOME"])
+    os.environ.update({name: os.path.expanduser(value) for name, value in order["environ"].items()})
     try:
         run = _code(order)
     except (OSError, ValueError, ImportError) as error:
         return _say({"error": {"kind": type(error).__name__, "text": str(error)}})
-    run(order["arguments"])
+    run()
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -55,11 +54,13 @@ def _code(order: dict[str, Any]) -> Run:
     directory = _code_directory(order["code_root"])
     name = order["names"]["3.11" if sys.version_info >= (3, 11) else "3.9"]
     place = os.path.join(directory, name)
-    run = _imported(place) if _is_whole(place) else None
+    run = _imported(place, order["arguments"]) if _is_whole(place) else None
+    if run is None:
+        _take_back_mark(place)
     _say({"python": list(sys.version_info[:3]), "code": name, "there": run is not None})
     if run is None:
         _unpack(_received(), place)
-        run = _import(place)
+        run = _import(place, order["arguments"])
     os.utime(place)  # it is in use
     _sweep(directory, name)
     return run
@@ -84,10 +85,10 @@ def _home() -> str:
     return os.environ.get("BGJOB_HOME") or os.path.join(state, "bgjob")
 
 
-def _imported(place: str) -> Run | None:
+def _imported(place: str, arguments: Sequence[str]) -> Run | None:
     """None: files of it are missing or damaged."""
     try:
-        return _import(place)
+        return _import(place, arguments)
     except Exception:  # noqa: BLE001 - whatever a damaged file raises
         sys.path.remove(place)
         for module in [each for each in sys.modules if each.partition(".")[0] == "bgjob"]:
@@ -95,12 +96,12 @@ def _imported(place: str) -> Run | None:
         return None
 
 
-def _import(place: str) -> Run:
+def _import(place: str, arguments: Sequence[str]) -> Run:
     from importlib import import_module, invalidate_caches
 
     sys.path.insert(0, place)
     invalidate_caches()
-    run: Run = import_module("bgjob.agent.entry").main
+    run: Run = import_module("bgjob.agent.entry").program(arguments)
     return run
 
 
@@ -122,6 +123,12 @@ def _is_whole(place: str) -> bool:
     _compile(place, place)  # what was compiled may be torn, too
     _note_checked(place, expected, boots)
     return True
+
+
+def _take_back_mark(place: str) -> None:
+    """It is not whole, whatever the mark says: a file of it was deleted or overwritten."""
+    with contextlib.suppress(OSError):  # there is no code at all
+        os.unlink(os.path.join(place, CHECKED))
 
 
 def _note_checked(place: str, checksum: str, boots: Sequence[str] = ()) -> None:

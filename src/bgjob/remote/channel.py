@@ -10,9 +10,9 @@ import itertools
 import json
 import os
 import tempfile
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.link.control import NoShim
@@ -63,9 +63,26 @@ class Stream:
         self._received.put_nowait(NoShim(str(part)) if is_unconnected else part)
 
 
+class Writer(Protocol):
+    def write(self, data: bytes, /) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Pipe(Protocol):
+    """To a Python over there: a process of asyncio, or what has the same words."""
+
+    @property
+    def stdin(self) -> Writer | None: ...
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+    async def wait(self) -> object: ...
+    def kill(self) -> None: ...
+
+
 class Channel:
-    def __init__(self, target: str, process: Process, stderr: IO[bytes]) -> None:
-        """By `open`."""
+    def __init__(self, target: str, process: Pipe, stderr: IO[bytes] | None) -> None:
+        """By `open` or `over`."""
         assert process.stdin
         assert process.stdout
         self._target, self._process, self._stderr = target, process, stderr
@@ -97,18 +114,25 @@ class Channel:
         except OSError as error:
             stderr.close()
             raise TargetUnreachable(order.target, str(error)) from None
-        channel = cls(order.target, process, stderr)
+        return await cls(order.target, process, stderr)._opened(order)
+
+    @classmethod
+    async def over(cls, pipe: Pipe, order: Order) -> Self:
+        """The same, where a Python runs `loader.RUN` already, at the end of this pipe."""
+        return await cls(order.target, pipe, None)._opened(order)
+
+    async def _opened(self, order: Order) -> Self:
         try:
             async with asyncio.timeout(OPEN_S):
-                await channel._open(order)
+                await self._open(order)
         except TimeoutError:
-            raise await channel._given_up(f"no answer in {OPEN_S:.0f} s") from None
+            raise await self._given_up(f"no answer in {OPEN_S:.0f} s") from None
         except (OSError, ValueError) as error:
-            raise await channel._given_up(str(error)) from None
+            raise await self._given_up(str(error)) from None
         except BaseException:
-            await channel.close()
+            await self.close()
             raise
-        return channel
+        return self
 
     async def _open(self, order: Order) -> None:
         self._stdin.write(first_words(order))
@@ -242,7 +266,8 @@ class Channel:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stderr.close()
+        if self._stderr:
+            self._stderr.close()
 
     async def _given_up(self, why: str) -> TargetUnreachable:
         with contextlib.suppress(TimeoutError):
@@ -278,7 +303,7 @@ class Channel:
 
     def _last_words(self) -> str:
         """What the way there has said, e.g. ssh: Permission denied (publickey)."""
-        if self._stderr.closed:
+        if self._stderr is None or self._stderr.closed:
             return ""
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES))

@@ -10,6 +10,7 @@ from typing import Any
 from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
 from bgjob.home import event_log, jobdir, target_dir
 from bgjob.home.event_log import EVENTS
+from bgjob.home.jobdir import OUTCOME
 from bgjob.remote import background
 from bgjob.remote.channel import Channel
 from bgjob.remote.replica import Replica
@@ -168,14 +169,22 @@ class Host:
             news = await channel.call("news", since=cursor, timeout_s=NEWS_S, most_bytes=NEWS_BYTES)
             told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
             for job_id, replica in told.items():
+                await self._note_left_running(channel, replica, news["jobs"][job_id])
                 replica.apply(news["jobs"][job_id])
             self._tell(news["events"])
             if news["cursor"] != cursor:
                 self._keep_cursor(news["cursor"])
             for job_id, replica in told.items():
                 self._tell_early_end(replica)
-                if news["jobs"][job_id].keys() & {"over", "lost", "missing"} or replica.has_outcome:
+                if news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
                     await self._on_end(replica, news["jobs"][job_id])
+
+    async def _note_left_running(self, channel: Channel, replica: Replica, news: Mapping[str, Any]) -> None:
+        """Before its end is seen here: a job that has ended may have left processes, which its shim looks after."""
+        has_ended = replica.has_outcome or OUTCOME in news.get("records", {})
+        if has_ended and not news.get("over"):
+            status = await channel.call("status", job=replica.id, detail=False)
+            replica.note(left_running=status["left_running"])
 
     def _tell(self, events: list[dict[str, Any]]) -> None:
         """Into our own log of events, with the times that they have there."""
