@@ -115,13 +115,12 @@ def test_a_newer_wait_for_news_ends_the_older_one(play: Play) -> None:
 def test_whoever_is_killed_all_calls_in_flight_learn_it(play: Play, which: str) -> None:
     async def body(open_channel: Open) -> None:
         channel = await open_channel(target="gpu-box")
-        calls = [asyncio.create_task(channel.call("news", since=None, timeout_s=600, most_bytes=1))]
         stream = channel.connect(await started(channel, "cat"))
+        calls = [asyncio.create_task(channel.call("news", since=None, timeout_s=600, most_bytes=1))]
         reading = asyncio.create_task(stream.read())
         await channel.call("ping")
-        os.kill(
-            channel.hello["pid"] if which == "agent" else getattr(channel._process, "pid"), signal.SIGKILL
-        )
+        pid = channel.hello["pid"] if which == "agent" else vars(channel._process)["_transport"].get_pid()
+        os.kill(pid, signal.SIGKILL)
         for call in [*calls, reading]:
             with pytest.raises(TargetUnreachable, match="gpu-box cannot be reached"):
                 await call
