@@ -12,7 +12,7 @@ import pytest
 from bgjob.core.errors import TargetUnreachable
 from bgjob.remote import bootstrap
 from bgjob.remote import channel as near
-from bgjob.remote.archive import Archive, archive, code_name, sources
+from bgjob.remote.archive import Archive, _archive, archive, code_name, sources
 from bgjob.remote.bootstrap import CHECKED, DAY_S, UNUSED_DAYS
 from bgjob.remote.channel import Order
 from bgjob.remote.loader import command, sent_code
@@ -179,9 +179,9 @@ def test_the_shell_line_is_one_for_every_shell() -> None:
 
 
 def test_the_same_code_has_the_same_bytes() -> None:
-    archive.cache_clear()
+    _archive.cache_clear()
     first = archive()
-    archive.cache_clear()
+    _archive.cache_clear()
     assert archive() == first
     assert code_name(lowered=True) != code_name()
 
