@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-from bgjob.agent.host import hello
+from bgjob.agent.host import hello, own_environ
 from bgjob.agent.tunnel import Tunnel
 from bgjob.agent.verbs import CHANGING, QUICK, Verbs
 from bgjob.api.context import Context, open_context
@@ -57,7 +57,7 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     wire = claim()
     outbox = Outbox(wire.write_fd, lambda: None)
     try:
-        context = _in_allocation(open_context(environ, many=True), environ)
+        context = _in_allocation(open_context(own_environ(environ), many=True), environ)
     except (BgjobError, OSError) as error:
         outbox.send(encode({"error": pack_error(error)}))
         outbox.wait_until_written()

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from bgjob.agent.host import facts
@@ -33,7 +34,8 @@ class Verbs:
         if verb not in VERBS:
             raise BgjobError(f"This agent does not know {verb[:40]!r}: it may be of an older version.")
         waits = {"wait": wait} if verb == "news" else {}
-        return getattr(self, verb)(**words, **waits)
+        function = getattr(Verbs, verb)
+        return function(self, **_known(function, words), **waits)
 
     def connected(self, job_id: str) -> socket.socket:
         """To the job's shim. NoShim: there is none."""
@@ -91,3 +93,9 @@ class Verbs:
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None = None
     ) -> dict[str, Any]:
         return self._news.take(since, timeout_s, most_bytes, wait)
+
+
+def _known(function: FunctionType, words: Mapping[str, Any]) -> dict[str, Any]:
+    """A near end of another version may say more than we understand."""
+    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    return {name: value for name, value in words.items() if name in names}
