@@ -14,9 +14,9 @@ import pytest
 from bgjob.api import Jobs, Typed
 from bgjob.core.errors import HeldByPerson
 from bgjob.core.job import Job
-from tests.faces.attached import Person
 from tests.faces.command_line import BGJOB, Cli
 from tests.faces.own_terminal import terminal
+from tests.support.attached import Person
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.process_table import wait_until_gone
 from tests.support.requires import needs

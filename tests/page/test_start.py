@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from bgjob.api import Jobs, JobStatus
-from bgjob.core.options import ALL_OPTIONS
+from bgjob.core.options import ALL_OPTIONS, TARGET
 from bgjob.mcp.tools import TOOLS
 from tests.page.shown import choose, expect_view, row
 from tests.page.staged import CLAUDE
@@ -47,7 +47,9 @@ def test_a_command_is_started_and_its_job_shown(page: Page, jobs: Jobs, form: Lo
 
 
 def test_the_form_has_every_option(page: Page, form: Locator) -> None:
-    wanted = (set(TOOLS.schemas["accepts"]["execute_command"]["properties"]) | set(ALL_OPTIONS)) - {"options"}
+    """Without targets, none about them."""
+    arguments = set(TOOLS.schemas["accepts"]["execute_command"]["properties"]) - {"options", "target"}
+    wanted = arguments | (set(ALL_OPTIONS) - set(TARGET))
     form.get_by_text("More options").click()
     ids = form.locator("[id^=start-]:is(input, select, textarea, button)")
     found = {str(each.get_attribute("id")).removeprefix("start-") for each in ids.all()}

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from bgjob.api import Jobs, open_jobs
@@ -20,11 +21,11 @@ def empty_queue(jobs: Jobs, home: Path) -> None:
     wait_until(lambda: not queue_dir.has_dispatcher(str(home)), "a queue without jobs has no drainer")
 
 
-def end_all_jobs(home: Path) -> None:
-    """No test leaves a process behind."""
+def end_all_jobs(home: Path, environ: Mapping[str, str] | None = None) -> None:
+    """No test leaves a process behind. `environ`: names the config of targets, if the home has some."""
     if not home.is_dir():
         return
-    jobs = open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)
+    jobs = open_jobs({**(environ or os.environ), "BGJOB_HOME": str(home)}, many=False)
     empty_queue(jobs, home)
     for job in jobs.list(limit=100_000).jobs:
         look = jobs.status(job.id)

@@ -2,7 +2,16 @@ import pytest
 
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.options import LIMIT_OPTIONS, checked, limits_of, limits_shown
+from bgjob.core.options import (
+    ENGINE_OPTIONS,
+    LIMIT_OPTIONS,
+    TARGET,
+    checked,
+    limits_of,
+    limits_shown,
+    resources_of,
+)
+from bgjob.core.target_keys import KINDS
 from bgjob.home import queue_dir
 
 GOOD = [
@@ -63,3 +72,88 @@ def test_the_queue_has_room_for_every_priority() -> None:
     assert queue_dir.MOST_PRIORITY == options.MOST_PRIORITY
     for priority in (-options.MOST_PRIORITY, 0, options.MOST_PRIORITY):
         assert queue_dir.priority_of(queue_dir.entry_for("x" * 36, priority, 1)) == priority
+
+
+class TestWhatATargetIsAskedFor:
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [
+            ({"cpus": 4}, {"cpus": 4.0}),
+            ({"cpus": "0.5"}, {"cpus": 0.5}),
+            ({"gpus": "2"}, {"gpus": 2}),
+            ({"gpus": 0}, {"gpus": 0}),
+            ({"memory": "16GB"}, {"memory_bytes": 16 << 30}),
+            ({"time_limit": "2h"}, {"time_limit_s": 7200.0}),
+            ({"time_limit": 90}, {"time_limit_s": 90.0}),
+            ({"labels": {"gpu": "a100", "rack": 7}}, {"labels": {"gpu": "a100", "rack": "7"}}),
+            ({"labels": "gpu=a100,disk=ssd"}, {"labels": {"gpu": "a100", "disk": "ssd"}}),
+            ({"session": "train-1"}, {"session": "train-1"}),
+        ],
+    )
+    def test_is_kept_in_plain_numbers(self, given: dict[str, object], kept: dict[str, object]) -> None:
+        assert resources_of(checked(given), "slurm") == kept
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("cpus", 0),
+            ("cpus", "many"),
+            ("cpus", True),
+            ("cpus", float("inf")),
+            ("gpus", -1),
+            ("gpus", 1.5),
+            ("gpus", 1001),
+            ("time_limit", 0),
+            ("time_limit", "soon"),
+            ("time_limit", "0.5s"),
+            ("time_limit", [1]),
+            ("labels", {}),
+            ("labels", ""),
+            ("labels", "gpu"),
+            ("labels", ["gpu"]),
+            ("labels", {"gpu": ["a100"]}),
+            ("labels", {"gpu": True}),
+            ("labels", {"gpu": "a b"}),
+            ("labels", {"gpu": "a&b"}),
+            ("labels", {"": "a"}),
+            ("labels", {str(number): "x" for number in range(21)}),
+            ("labels", {"gpu": "x" * 101}),
+            ("session", ""),
+            ("session", "a b"),
+            ("session", "../x"),
+            ("session", 5),
+        ],
+    )
+    def test_that_is_bad_is_named_with_what_is_accepted(self, name: str, value: object) -> None:
+        with pytest.raises(InvalidArgument) as refusal:
+            checked({name: value})
+        assert str(refusal.value).startswith(f"{name}=")
+        assert str(refusal.value).endswith(f"is not valid. Accepted: {TARGET[name].accepted}.")
+
+    @pytest.mark.parametrize("name", TARGET)
+    @pytest.mark.parametrize(("kind", "where"), [(None, "this machine is none"), ("ssh", "of kind ssh")])
+    def test_is_refused_where_jobs_start_at_once(self, name: str, kind: str | None, where: str) -> None:
+        with pytest.raises(InvalidArgument, match=f"^{name} needs a target of kind slurm.*{where}"):
+            resources_of({name: 1}, kind)
+
+    @pytest.mark.parametrize("name", ["session", "time_limit"])
+    def test_is_refused_by_an_engine_that_does_not_have_it(self, name: str) -> None:
+        with pytest.raises(
+            InvalidArgument, match=f"^{name} needs a target of kind slurm, and this one is of kind ray"
+        ):
+            resources_of({name: 1}, "ray")
+
+    @pytest.mark.parametrize("kind", [None, "ssh"])
+    def test_leaves_memory_a_limit_elsewhere(self, kind: str | None) -> None:
+        given = checked({"memory": "1GB"})
+        assert resources_of(given, kind) == {}
+        assert limits_of(given) == {"memory_bytes": 1 << 30}
+
+    def test_leaves_other_options_alone(self) -> None:
+        assert resources_of(checked({"cpus": 1, "priority": 5, "restart": "always"}), "slurm") == {
+            "cpus": 1.0
+        }
+
+    def test_every_kind_of_target_says_what_it_can_be_asked_for(self) -> None:
+        assert ENGINE_OPTIONS.keys() == set(KINDS)
+        assert all(set(names) <= {"memory", *TARGET} for names in ENGINE_OPTIONS.values())

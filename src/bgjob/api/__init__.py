@@ -58,6 +58,10 @@ the files that have them; the names that this file exports are imported when the
     arrangement     its rows, sorted and filtered
     events          what happened to jobs since a cursor
     event_words     an event in a few words
+    remote          jobs of targets: started, killed and asked for there
+    targets         other machines as they stand: what is free there, whether they answer
+    target_nodes    ... their machines in the same words, whatever the engine calls things
+    target_advice   ... what to do where one cannot be used
     session         the session of a caller, which is told once of each end
     news            the line about jobs that ended since a session was last told
     news_gate       whether a job has ended since the last look for news

@@ -18,6 +18,8 @@ class NoAddress(BgjobError):
 def address_of(context: Context, job_id: str, port: int | None = None) -> str:
     """Of the port, or of the lowest that the job listens on. NoAddress: it listens on none, or not on that."""
     job = context.store.load(job_id)
+    if job.spec.target:
+        raise NoAddress(job_id, _why_elsewhere(context, job.spec.target, port))
     pids = processes_of(context, job)
     if not pids:
         raise NoAddress(job_id, "it waits in the queue" if isinstance(job.state, Queued) else "it has ended")
@@ -30,6 +32,16 @@ def address_of(context: Context, job_id: str, port: int | None = None) -> str:
     if chosen is None:
         raise NoAddress(job_id, _why_not(listening, port))
     return f"http://{_host(chosen.address)}:{chosen.port}"
+
+
+def _why_elsewhere(context: Context, name: str, port: int | None) -> str:
+    target, number = context.targets.get(name), port or "PORT"
+    way = (
+        f": ssh -L {number}:localhost:{number} {target.host} brings a port here"
+        if target and target.host
+        else ""
+    )
+    return f"it runs on {name}, whose ports are not open on this machine{way}"
 
 
 def _why_not(listening: list[Listening], port: int | None) -> str:

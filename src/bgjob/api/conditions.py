@@ -8,7 +8,7 @@ from bgjob.api import activity
 from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.output import Shown, tail_of
-from bgjob.api.processes import left_running, processes_of
+from bgjob.api.processes import has_all_output, left_running, processes_of
 from bgjob.api.prompt import sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.shim_wait import ShimWait
@@ -136,7 +136,11 @@ class Awaited:
         return now - self._silent_since
 
     def _at_end(self) -> Came | None:
-        return Came("exit", asked=not self._conditions.are_given) if self._is_at_end else None
+        if not self._is_at_end:
+            return None
+        if self._conditions.outlive_the_job and has_all_output(self._context, self.job):
+            self.snapshot.reopen_log()  # the last process that it left may have printed since the snapshot
+        return self.snapshot.read(self._in_output) or Came("exit", asked=not self._conditions.are_given)
 
     @property
     def _is_at_end(self) -> bool:

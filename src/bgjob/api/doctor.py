@@ -8,8 +8,9 @@ from bgjob.api import doctor_home, doctor_machine
 from bgjob.api.context import checked_settings
 from bgjob.api.results import Check
 from bgjob.core.config import NO_FILE, unknown_settings
-from bgjob.core.errors import BadConfigFile, BadSetting
+from bgjob.core.errors import BadConfigFile, BadSetting, BadTargetsFile
 from bgjob.store.config_file import config_path, read_config_file
+from bgjob.store.targets_file import read_targets
 
 
 def checks(environ: Mapping[str, str]) -> Iterator[Check]:
@@ -17,6 +18,7 @@ def checks(environ: Mapping[str, str]) -> Iterator[Check]:
     yield Check("bgjob", "ok", f"{__version__}, with Python {sys.version.split()[0]} of {sys.executable}")
     yield from doctor_machine.checks(environ)
     yield _settings(environ)
+    yield from _targets(environ)
     yield from doctor_home.checks(environ)
 
 
@@ -33,3 +35,21 @@ def _settings(environ: Mapping[str, str]) -> Check:
         return Check("settings", "degraded", "; ".join(problems))
     where = f"no config file (it would be {config_path(environ)})" if file is NO_FILE else file.path
     return Check("settings", "ok", where)
+
+
+def _targets(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Nothing where there are none. It connects to none: bgjob targets --check does."""
+    try:
+        targets = read_targets(environ)
+    except BadTargetsFile as problem:
+        yield Check("targets", "broken", str(problem), "Mend it: until then no command and no server starts.")
+        return
+    if targets:
+        yield Check(
+            "targets", "ok", f"{', '.join(targets)}, of {targets.path}; bgjob targets --check tries them"
+        )
+    from bgjob.api.target_advice import lack_here
+
+    for target in targets.values():
+        if lack := lack_here(target, environ):
+            yield Check(f"target {target.name}", "degraded", lack.why, lack.advice)

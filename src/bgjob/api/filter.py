@@ -3,6 +3,7 @@
     text            is in its id, name, command, directory, or in who started it
     name=TEXT       likewise of its name alone; also id, command, cwd, by, session, group
     status=WORD     queued, running, completed, failed or killed
+    target=NAME     of this target; local: of this machine
 
 A path for cwd means that directory and all below it. Upper and lower case are alike.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import get_args
 
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.job import Job, StatusWord, status_word
+from bgjob.core.job import LOCAL, Job, StatusWord, status_word
 
 Matches = Callable[[Job], bool]
 
@@ -51,6 +52,8 @@ def _test(word: str) -> Matches:
             known = ", ".join(get_args(StatusWord))
             raise InvalidArgument(f"={word!r} is no status. Accepted: {known}.", argument="filter")
         return lambda job: status_word(job.state) == value
+    if equals and field == "target":
+        return lambda job: (job.spec.target or LOCAL) == value
     if equals and field == "cwd" and value.startswith((".", "/", "~")):
         return _is_below(os.path.realpath(os.path.expanduser(value)))
     if equals and field in FIELDS:

@@ -31,6 +31,7 @@ def job_as_json(job: Job, moment: Moment = utc) -> dict[str, Any]:
         "cwd": spec.cwd,
         "by": started_by(job) or None,
         "of": spec.of,
+        **_place(job, moment),
         "pty": spec.pty or None,
         "created": moment(spec.created_at),
         "started": moment(job.run.started_at) if job.run else None,
@@ -38,3 +39,18 @@ def job_as_json(job: Job, moment: Moment = utc) -> dict[str, Any]:
         "duration_s": round(state.duration_s, 3) if isinstance(state, Ended) else None,
     }
     return {word: value for word, value in known.items() if value is not None}
+
+
+def _place(job: Job, moment: Moment) -> dict[str, Any]:
+    """Where a job of a target is, and since when that cannot be reached."""
+    remote = job.remote
+    if remote is None:
+        return {"target": job.spec.target}
+    since = remote.unreachable_since
+    return {
+        "target": remote.target,
+        "node": remote.node,
+        "engine_id": remote.engine_id,
+        "unreachable_since": None if since is None else moment(since),
+        "unreachable": remote.unreachable,
+    }

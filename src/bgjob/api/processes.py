@@ -14,6 +14,8 @@ from bgjob.system import processes
 
 # Processes that end with the job, such as the rest of a pipeline, are given so long.
 ENDING_S, LOOK_AGAIN_S = 0.1, 0.002
+# A shim that has no process left is gone within so long, unless it is stopped.
+LEAVING_S = 1.0
 
 
 def processes_of(context: Context, job: Job) -> Sequence[int]:
@@ -57,6 +59,16 @@ def left_running(context: Context, job: Job) -> int:
     while (left := len(processes_of(context, job))) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)
     return left
+
+
+def has_all_output(context: Context, job: Job) -> bool:
+    """Once its shim has left, which it does when what the last process has printed is in the log; False: it stays."""
+    deadline = time.monotonic() + LEAVING_S
+    while leaves_processes(job.state) and context.store.has_shim(job.id):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_AGAIN_S)
+    return True
 
 
 def _left_at_target(context: Context, job: Job) -> int:

@@ -15,7 +15,7 @@ from bgjob.api.status import status_of
 from bgjob.core.errors import JobNotFound
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import Ended, Job, Queued, Running, StatusWord, status_word
-from bgjob.home import queue_dir
+from bgjob.home import queue_dir, target_dir
 
 PhaseWord = Literal["waiting", "running", "paused", "restarting", "queued", "ended"]
 STOPPED = ("stopped", "traced")
@@ -53,6 +53,9 @@ def survey(
     queued, more_queued = list[Job](), False
     if status in (None, "queued"):
         queued, more_queued = _first_queued(context, queue, fits, most)
+        elsewhere = _queued_elsewhere(context, fits)
+        more_queued = more_queued or (most is not None and len(queued) + len(elsewhere) > most)
+        queued = [*queued, *elsewhere][:most]
     others = _Others(context, fits, status, most)
     if status != "queued":
         others.look({job.id for job in queued}, set(queue))
@@ -101,6 +104,14 @@ def _first_queued(
     return found, False
 
 
+def _queued_elsewhere(context: Context, fits: Matches) -> list[Job]:
+    """Those that wait in the queue of a target, the oldest first."""
+    home = context.store.home
+    ids = [job_id for target in target_dir.names(home) for job_id in target_dir.registered(home, target)]
+    jobs = [job for job_id in ids if (job := _load(context, job_id)) and isinstance(job.state, Queued)]
+    return sorted(filter(fits, jobs), key=lambda job: job.spec.created_at)
+
+
 def _load(context: Context, job_id: str) -> Job | None:
     """None: it was cleaned up meanwhile."""
     try:
@@ -136,6 +147,8 @@ class _Others:
         return store.may_run(job_id) or not (self.more or self._status == "running")
 
     def _add(self, job: Job) -> None:
+        if isinstance(job.state, Queued):
+            return  # those were told before
         if isinstance(job.state, Running) or left_running(self._context, job):
             if self._status in (None, "running", status_word(job.state)):
                 self._add_running(job)

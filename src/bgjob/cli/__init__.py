@@ -51,6 +51,8 @@ The commands, and the parts of some:
     client         bgjob in MCP clients
     client_remove  ... taken out again
     client_check   ... and whether it works there
+    targets        other machines that jobs run on
+    target_lines   ... in lines
     notify         how a person is told of jobs
     config         each setting, and where it comes from
     doctor         what of this machine bgjob can use

@@ -1,6 +1,7 @@
 """What a list of jobs says of each: its columns, from what the api knows of a job."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from bgjob.api.activity import Listening
@@ -11,7 +12,7 @@ from bgjob.cli.amounts import age, duration, size
 from bgjob.cli.colours import Paint, plain
 from bgjob.cli.outcome import end
 from bgjob.cli.table import Column, Row, fitted, piped
-from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, Queued, reason, status_word
+from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, Job, Queued, reason, status_word
 from bgjob.output.tty_text import cut, one_line
 
 Cell = Callable[[JobStatus, float], str]
@@ -27,6 +28,8 @@ STYLES = {
 ENDED_STYLES = {"completed": "dim"}
 FAILED_STYLE = "red"
 NOTE_STYLES = {"waiting": "yellow"}
+TARGET = "TARGET"
+"""A column that only a list with a job of a target has."""
 MOST_COMMAND = 150  # where no terminal says how much fits
 
 
@@ -55,8 +58,19 @@ def ports(listening: Sequence[Listening] | None) -> str:
     return ",".join(map(str, sorted({each.port for each in listening or ()})))
 
 
+def unreachable(job: Job) -> str:
+    """Since when and why its machine does not answer; empty: it does, or the job is of this machine."""
+    remote = job.remote
+    if remote is None or remote.unreachable_since is None:
+        return ""
+    since = time.strftime("%F %R", time.localtime(remote.unreachable_since))
+    return one_line(f"{remote.target} is unreachable since {since}: {remote.unreachable}")
+
+
 def note(status: JobStatus) -> str:
-    """What it asks, or why it waits, could not start or is lost."""
+    """What it asks, or why it waits, could not start or is lost; or that its machine does not answer."""
+    if gone := unreachable(status.job):
+        return gone
     if phase_word(status) == "waiting":
         return asks(status)
     return one_line((status.place.reason if status.place else reason(status.job.state)) or "")
@@ -114,6 +128,7 @@ _BEFORE: Columns = [
         Column("NAME", 0, least=12, readable=16, most=24),
         lambda status, _: one_line(status.job.spec.name or ""),
     ),
+    (Column(TARGET, 3, least=6, most=16), lambda status, _: status.job.spec.target or ""),
     (Column("TIME", 2, is_right=True), _time),
     (Column("ENDED", 4, is_right=True), _ended),
     (Column("CPU", 5, is_right=True), _cpu),
@@ -148,6 +163,8 @@ def lines(
     below: what is told under each; by default what it asks, or why it waits.
     """
     columns, below = IN_A_PIPE if room is None else ON_A_TERMINAL, below or _note_below
+    if not any(status.job.spec.target for status in statuses):
+        columns = [each for each in columns if each[0].title != TARGET]
     rows = [_row(columns, status, now, below(status)) for status in statuses]
     heads = [column for column, _ in columns]
     yield from piped(heads, rows, paint) if room is None else fitted(heads, rows, room, paint, titled=titled)

@@ -35,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="WORD",
         help="only jobs that have it in their id, name, command, cwd or starter; or FIELD=TEXT, e.g. name=web, by=cli, "
-        "cwd=., status=failed; may be repeated, then all must fit",
+        "cwd=., status=failed, target=gpu; may be repeated, then all must fit",
     )
+    parser.add_argument("--target", help="only jobs of this target; local: of this machine")
     parser.add_argument(
         "--limit", type=count, default=LIMIT, metavar="N",
         help=f"at most so many ended jobs, and as many queued ones (default: {LIMIT})",
@@ -67,7 +68,8 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _found(context: Context, options: argparse.Namespace) -> Survey:
     most = None if options.all else options.limit
-    return survey(context, job_filter(options.filter), options.status, most)
+    words = [*options.filter, *([f"target={options.target}"] if options.target else [])]
+    return survey(context, job_filter(words), options.status, most)
 
 
 def _printed(options: argparse.Namespace, environ: Mapping[str, str], found: Survey) -> Iterator[str]:
@@ -89,5 +91,5 @@ def _shown(
     if jobs or room is None:
         yield from lines(jobs, time.time(), room, painter(sys.stdout, environ))
     else:
-        asked = options.filter or options.status
+        asked = options.filter or options.status or options.target
         yield "No job fits." if asked else "No jobs yet. bgjob run -- COMMAND starts one."

@@ -124,13 +124,25 @@ def _terminal_size() -> tuple[int, int]:
     return 24, 80
 
 
+def _asked_of_target(options: argparse.Namespace) -> dict[str, object]:
+    asked = {
+        "cpus": options.cpus,
+        "gpus": options.gpus,
+        "memory": options.memory,
+        "time_limit": options.time_limit,
+        "labels": dict(options.label) or None,
+        "session": options.session,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
 def _start(context: Context, options: argparse.Namespace) -> Job:
     command = options.command[0] if len(options.command) == 1 else shlex.join(options.command)
     rows, columns = _terminal_size()
     return start_job(
         context,
         command,
-        cwd=absolute(os.path.expanduser(options.cwd or ".")),
+        cwd=options.cwd if options.target else absolute(os.path.expanduser(options.cwd or ".")),
         env=dict(options.env),
         name=options.name,
         timeout_s=options.timeout,
@@ -151,7 +163,9 @@ def _start(context: Context, options: argparse.Namespace) -> Job:
             "backoff_s": options.backoff,
             "notify": options.notify,
             **checked(dict(options.limit), LIMIT_OPTIONS),
+            **_asked_of_target(options),
         },
+        target=options.target,
         watch=options.watch,
         by=ourselves(),
     )

@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how you are told of it: off, or some of desktop, bell, webhook; see bgjob notify",
     )
     _add_queue_and_restart(parser)
+    _add_target(parser)
 
 
 def _add_how_to_stay(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +97,29 @@ def _add_queue_and_restart(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-restarts", type=int, metavar="N", help="at most so often (default: 5)")
     parser.add_argument(
         "--backoff", type=float, metavar="S", help="first pause; doubles up to 60 s (default: 1)"
+    )
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", help="run it on another machine or cluster, of those that bgjob targets shows"
+    )
+    parser.add_argument("--cpus", type=float, metavar="N", help="of a target with a queue: so many CPUs")
+    parser.add_argument("--gpus", type=int, metavar="N", help="... so many GPUs")
+    parser.add_argument(
+        "--memory", metavar="SIZE", help="... so much memory, e.g. 16GB; of any other job its limit"
+    )
+    parser.add_argument("--time-limit", metavar="TIME", help="... for so long at most, e.g. 2h")
+    parser.add_argument(
+        "--label",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=VALUE",
+        help="... on a node that has this label; may be repeated",
+    )
+    parser.add_argument(
+        "--session", metavar="NAME", help="... in an allocation of this name, which is kept for the next job"
     )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from bgjob.api.activity import Activity, Process
 from bgjob.api.filter import started_by
@@ -10,9 +11,9 @@ from bgjob.api.results import JobStatus
 from bgjob.api.survey import cpu_share, phase_word
 from bgjob.cli.amounts import age, duration, size
 from bgjob.cli.colours import Paint, plain
-from bgjob.cli.columns import asks, standing, standing_style, time_s
+from bgjob.cli.columns import asks, standing, standing_style, time_s, unreachable
 from bgjob.cli.outcome import last_words
-from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, OverLimit, PastRun, Running, called
+from bgjob.core.job import SHORT_ID_CHARACTERS, Ended, Job, OverLimit, PastRun, Running, called
 from bgjob.output.tty_text import one_line
 from bgjob.system.processes import signal_name
 
@@ -51,8 +52,12 @@ def _standing(status: JobStatus) -> Facts:
         yield "", f"it {last_words(status.job)}"
     if isinstance(state, OverLimit) and state.peak_memory_bytes is not None:
         yield "", f"its processes together took {size(state.peak_memory_bytes)} at most"
-    if place:
+    if gone := unreachable(status.job):
+        yield "", f"{gone}. What is told here was so by then: the job may have gone on."
+    if place and place.position:
         yield "queue", f"place {place.position}, priority {place.priority}: {place.reason}"
+    elif place:
+        yield "queue", place.reason
     if status.hint:
         yield "hint", with_commands(status.hint)
 
@@ -60,6 +65,7 @@ def _standing(status: JobStatus) -> Facts:
 def _start(status: JobStatus, now: float) -> Facts:
     job, seconds = status.job, time_s(status, now)
     yield from _worded("command", job.spec.command.split("\n"))
+    yield from _target(job)
     yield "cwd", job.spec.cwd
     if by := started_by(job):
         version = job.spec.by.get("version")
@@ -71,6 +77,39 @@ def _start(status: JobStatus, now: float) -> Facts:
         yield "ended", _moment(job.state.ended_at, now)
     if seconds is not None:
         yield "time", duration(seconds)
+
+
+def _target(job: Job) -> Facts:
+    """Where it is, and what was asked for there."""
+    remote = job.remote
+    if remote is None:
+        return
+    node = f", on {remote.node}" if remote.node else ""
+    number = f", as job {remote.engine_id} of its engine" if remote.engine_id else ""
+    yield "target", f"{remote.target}{node}{number}"
+    if asked := job.spec.resources:
+        yield (
+            "asked for",
+            ", ".join(f"{_asked_word(word)}={_asked(word, each)}" for word, each in asked.items()),
+        )
+
+
+def _asked_word(word: str) -> str:
+    return word.removesuffix("_bytes").removesuffix("_s")
+
+
+def _asked(word: str, value: Any) -> str:
+    match value:
+        case float() | int() if word.endswith("_bytes"):
+            return size(value)
+        case float() | int() if word.endswith("_s"):
+            return duration(value)
+        case float() | int():
+            return f"{value:g}"
+        case dict():
+            return ",".join(f"{name}={each}" for name, each in value.items())
+        case _:
+            return str(value)
 
 
 def _moment(at: float, now: float) -> str:

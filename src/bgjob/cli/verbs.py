@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "set up": {
         "client": ("client", "add bgjob to an MCP client, remove it, check it"),
+        "targets": ("targets", "other machines that jobs run on: what is free, what is wrong"),
         "notify": ("notify", "how you are told of jobs: show, add, remove, test"),
         "config": ("config", "each setting, its value, and where it comes from"),
         "doctor": ("doctor", "what of this machine bgjob can use, and what is missing"),

@@ -13,6 +13,7 @@ from bgjob.core.errors import (
     NotSteerable,
     StdinIsNull,
     StoreFull,
+    TargetUnreachable,
     WorkingDirectoryGone,
 )
 from bgjob.core.options import LIMIT_OPTIONS
@@ -26,32 +27,40 @@ ADVICE: Mapping[type[BgjobError], str] = {
     InUse: "bgjob kill ends it; bgjob rm -f ends and removes it.",
     StdinIsNull: "Start it again by bgjob run: then it has one that can be typed into.",
     HeldByPerson: "bgjob attach enters it beside them; bgjob send works when they have detached.",
+    TargetUnreachable: "bgjob targets --check says what to do; its jobs go on.",
     NotSteerable: "bgjob ps tells what is known of it.",
     WorkingDirectoryGone: "Go to a directory that exists, or say where it runs: --cwd with an absolute path.",
 }
 OPTIONS: Mapping[str, str] = {
     **{name: f"--limit {name}" for name in LIMIT_OPTIONS},
     "backoff_s": "--backoff",
+    "cpus": "--cpus",
     "cwd": "--cwd",
     "delay_s": "--delay",
     "env": "--env",
     "filter": "--filter",
+    "gpus": "--gpus",
     "grace_s": "--grace",
     "group": "--group",
     "hooks": "--hooks",
     "input": "The text",
+    "labels": "--label",
     "max_restarts": "--max-restarts",
     "name": "--name",
     "notify": "--notify",
     "priority": "--priority",
+    "session": "--session",
     "shell": "--shell",
     "signal": "--signal",
     "since": "--since",
     "stdin": "--stdin",
+    "target": "--target",
+    "time_limit": "--time-limit",
     "timeout_s": "--timeout",
     "watch": "--watch",
 }
 OPTION_ADVICE: Mapping[str, str] = {
+    "time_limit": "--timeout ends a job anywhere.",
     "input": "Type shorter lines; bytes as they are go by bgjob send ID - into a job without a terminal.",
     "since": "Give one exactly as bgjob printed it, or a time, e.g. 8h.",
 }

@@ -145,7 +145,7 @@ def standing_fields(
         "unreachable": unreachable_of(job),
         "limit": limit_word(state),
         "signal": signal_of(state),
-        "position": place.position if place else None,
+        "position": (place.position or None) if place else None,
         "left_running": left_running or None,
         "waits_for_input": waits_for_input or None,
         "prompt": prompt,

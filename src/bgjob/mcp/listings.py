@@ -68,7 +68,7 @@ class Listed(Answer):
             left_running=page.left_running.get(job.id),
             cause=cause_of(job.state),
             waits_for_input=job.id in page.asking or None,
-            position=place.position if place else None,
+            position=(place.position or None) if place else None,
             reason=place.reason if place else job.remote.reason if job.remote else None,
             unreachable=unreachable_of(job),
             **place_fields(job),

@@ -12,7 +12,7 @@ from bgjob.mcp.complaints import shown
 from bgjob.mcp.fields import shortened, timestamp
 from bgjob.mcp.listings import Listing
 from bgjob.mcp.results import Status
-from bgjob.mcp.uris import LIST_URI, OUTPUT_VIEWS, VIEWS, ResourceUri, parsed, uri_of
+from bgjob.mcp.uris import LIST_URI, OUTPUT_VIEWS, TARGETS, TARGETS_URI, VIEWS, ResourceUri, parsed, uri_of
 from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, NO_RESOURCE_BEFORE_2026, RpcError
 from bgjob.protocol.request import Request
@@ -29,6 +29,14 @@ JOBS_RESOURCE = {
     "name": "jobs",
     "title": "Jobs",
     "description": "The newest jobs and how they stand, as list_jobs tells it.",
+    "mimeType": JSON,
+}
+TARGETS_RESOURCE = {
+    "uri": TARGETS_URI,
+    "name": "targets",
+    "title": "Targets",
+    "description": "Other machines and clusters that execute_command can run a job on: whether each can be reached, "
+    "its nodes with free CPUs, GPUs and memory, its queue, and our jobs there.",
     "mimeType": JSON,
 }
 WHAT_IT_SHOWS = {
@@ -74,9 +82,13 @@ TEMPLATES: list[dict[str, str]] = [
 def listing(jobs: Jobs, cursor: str | None) -> Result:
     """A page. Clients ask for it at every start: it opens no log and asks no shim."""
     found, next_cursor = jobs.newest(PAGE_JOBS, cursor)
-    head = [JOBS_RESOURCE] if cursor is None else []
+    head = _heads(jobs) if cursor is None else []
     page = {"resources": [*head, *map(_listed, found)]}
     return page if next_cursor is None else {**page, "nextCursor": next_cursor}
+
+
+def _heads(jobs: Jobs) -> list[Result]:
+    return [JOBS_RESOURCE, TARGETS_RESOURCE] if jobs.context.targets else [JOBS_RESOURCE]
 
 
 def list_resources(jobs: Jobs, request: Request) -> Result:
@@ -119,6 +131,8 @@ def _standing(job: Job) -> str:
 def read_resource(jobs: Jobs, request: Request) -> Result:
     uri = request.text("uri")
     resource = located(uri, request)
+    if resource.view == TARGETS and not jobs.context.targets:
+        raise _not_found(uri, request)
     try:
         return {"contents": [{"uri": uri, **_content(jobs, resource)}]}
     except BgjobError as problem:
@@ -135,6 +149,8 @@ def located(uri: str, request: Request) -> ResourceUri:
 
 def _content(jobs: Jobs, resource: ResourceUri) -> Result:
     job, view, given = resource.job, resource.view, resource.range
+    if view == TARGETS:
+        return _json(_targets(jobs))
     if job is None:
         return _json(Listing.of(jobs.list(cursor=given.get("cursor"))))
     if view == "status":
@@ -162,7 +178,14 @@ def _text(output: Output, view: str) -> str:
     return {"stdout": output.stdout, "stderr": output.stderr}.get(view, output.interleaved or "")
 
 
-def _json(answer: Answer) -> Result:
+def _targets(jobs: Jobs) -> Result:
+    from bgjob.api.targets import MOST_NODES, target_as_json, target_statuses
+
+    found = target_statuses(jobs.context)
+    return {"targets": [target_as_json(status, timestamp, MOST_NODES) for status in found]}
+
+
+def _json(answer: Answer | Result) -> Result:
     return {"mimeType": JSON, "text": as_text(plain(answer))}
 
 

@@ -64,7 +64,7 @@ class Service:
 
     def blocks(self, request: Request) -> bool:
         """True: it may take long, and wants a thread of its own."""
-        if request.method in BLOCKING:
+        if request.method in BLOCKING or _asks_other_machines(request):
             return True
         tool = _tool_of(request)
         return tool is not None and tool.blocks
@@ -195,6 +195,10 @@ def _seen_task(jobs: Jobs, request: Request) -> Task:
 
 def _with_task_support(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**tool, **HANDSHAKE_SUPPORT} if TOOLS.tools[tool["name"]].may_be_task else tool
+
+
+def _asks_other_machines(request: Request) -> bool:
+    return request.method == "resources/read" and "targets" in str(request.params.get("uri")).lower()
 
 
 def _tool_of(request: Request) -> Tool[Jobs] | None:

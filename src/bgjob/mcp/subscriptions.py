@@ -17,7 +17,7 @@ from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.resources import located, told
 from bgjob.mcp.stderr import report
 from bgjob.mcp.tasks import seen
-from bgjob.mcp.uris import ResourceUri, parsed
+from bgjob.mcp.uris import TARGETS_URI, ResourceUri, parsed
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from bgjob.protocol.request import Request
 from bgjob.protocol.subscriptions import (
@@ -37,6 +37,8 @@ LIST_CHANGED = None
 
 
 def subject_of(resource: ResourceUri) -> Subject:
+    if resource.view == "targets":
+        raise RpcError(INVALID_PARAMS, f"{TARGETS_URI} cannot be subscribed to: read it when you need it.")
     return Subject(resource.view, resource.job)
 
 

@@ -1,4 +1,7 @@
-"""The URIs of resources: `bgjob://jobs`, and `bgjob://jobs/{id}/{view}`, with a range. (RFC 3986, RFC 6570.)"""
+"""The URIs of resources: `bgjob://jobs`, and `bgjob://jobs/{id}/{view}`, with a range; and `bgjob://targets`.
+
+(RFC 3986, RFC 6570.)
+"""
 
 import re
 from collections.abc import Mapping
@@ -9,9 +12,10 @@ from bgjob.mcp.arguments import checked
 from bgjob.mcp.complaints import complaints
 from bgjob.protocol.jsonrpc import INVALID_PARAMS, RpcError
 
-LIST_URI = "bgjob://jobs"
-View = Literal["jobs", "stdout", "stderr", "output", "screen", "status"]
+LIST_URI, TARGETS_URI = "bgjob://jobs", "bgjob://targets"
+View = Literal["jobs", "targets", "stdout", "stderr", "output", "screen", "status"]
 LIST: View = "jobs"
+TARGETS: View = "targets"
 OUTPUT_VIEWS: tuple[View, ...] = ("stdout", "stderr", "output")
 VIEWS: tuple[View, ...] = (*OUTPUT_VIEWS, "screen", "status")
 
@@ -20,19 +24,22 @@ _LINES = {"lines": {"type": "integer", "minimum": 1, "maximum": 1000}}
 _MAX_TOKENS = {"max_tokens": {"type": "integer", "minimum": 50}}
 RANGES: Mapping[View, Mapping[str, Any]] = {
     LIST: {"cursor": {"type": "string"}},
+    TARGETS: {},
     **{view: {**_SINCE, **_LINES, **_MAX_TOKENS} for view in OUTPUT_VIEWS},
     "screen": _MAX_TOKENS,
     "status": {},
 }
 """What the query of each view may have, as a schema of arguments."""
 
-_URI = re.compile(r"(?ai)bgjob://jobs(?:/(?P<job>[^/?#]+)/(?P<view>[a-z]+)|/?)(?:\?(?P<query>[^#]*))?")
+_URI = re.compile(
+    r"(?ai)bgjob://(?:jobs(?:/(?P<job>[^/?#]+)/(?P<view>[a-z]+)|/?)|(?P<targets>targets)/?)(?:\?(?P<query>[^#]*))?"
+)
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class ResourceUri(NamedTuple):
     job: str | None
-    """Its id, the beginning of that, or its name; None: the list of jobs."""
+    """Its id, the beginning of that, or its name; None: the list of jobs, or the targets."""
     view: View
     range: Mapping[str, Any]
 
@@ -46,13 +53,14 @@ def parsed(uri: str) -> ResourceUri | None:
     found = _URI.fullmatch(uri)
     if found is None:
         return None
-    view = cast("View", found["view"] or LIST)
+    view = cast("View", found["view"] or (TARGETS if found["targets"] else LIST))
     try:
         job = None if found["job"] is None else _decoded(found["job"])
         query = dict(_pairs(found["query"] or ""))
     except ValueError:
         return None
-    return ResourceUri(job, view, _range(view, query)) if view in RANGES and (job or view == LIST) else None
+    is_there = view in VIEWS if found["job"] is not None else not found["view"]
+    return ResourceUri(job, view, _range(view, query)) if is_there and job != "" else None
 
 
 def _pairs(query: str) -> list[tuple[str, str]]:

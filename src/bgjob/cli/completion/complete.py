@@ -129,6 +129,8 @@ def _words(
         return str(kind), {}
     if kind == "job":
         found = _jobs(begun, environ, alive=verb in FOR_ALIVE)
+    elif kind == "target":
+        found = _targets(environ)
     else:
         found = kind if isinstance(kind, dict) else dict.fromkeys(kind or (), "")
     return "words", {prefix + word: what for word, what in found.items()}
@@ -138,3 +140,13 @@ def _jobs(begun: str, environ: Mapping[str, str], *, alive: bool) -> dict[str, s
     from bgjob.api.job_words import newest_job_words
 
     return dict(newest_job_words(environ, alive=alive, with_ids=bool(begun)))
+
+
+def _targets(environ: Mapping[str, str]) -> dict[str, str]:
+    from bgjob.core.errors import BgjobError
+    from bgjob.store.targets_file import read_targets
+
+    try:
+        return {name: target.description or target.kind for name, target in read_targets(environ).items()}
+    except BgjobError:
+        return {}  # a command tells what is wrong with the file

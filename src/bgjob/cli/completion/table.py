@@ -3,8 +3,9 @@
     {command: {"options": {"--name": {"help", "value"?}}, "positions": [{"value", "repeats"}],
                "actions"?: {word: the same again, with "help"}, "runs"?: true}}
 
-"value": a list of words, "job", "files", "directories", or null for what cannot be known. "runs": another program's
-command follows. A test compares the file with the parsers: BGJOB_UPDATE=1 .venv/bin/pytest tests/contracts renews it.
+"value": a list of words, "job", "target", "files", "directories", or null for what cannot be known. "runs": another
+program's command follows. A test compares the file with the parsers: BGJOB_UPDATE=1 .venv/bin/pytest
+tests/contracts renews it.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from bgjob.core.config import SETTINGS
 # by metavar or, where there is none, by dest
 VALUES: dict[str, Any] = {
     "ID": "job",
+    "TARGET": "target",
     "JOB": "job",
     "FILE": "files",
     "PATH": "files",

@@ -34,13 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WORD",
-        help="only jobs that fit: text, or name= cwd= by= status=; may be repeated",
+        help="only jobs that fit: text, or name= cwd= by= status= target=; may be repeated",
     )
+    parser.add_argument("--target", help="only jobs of this target; local: of this machine")
     parser.add_argument("--sort", choices=ORDERS, default="state", help="the order (default: state)")
 
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    arrangement = Arrangement(options.filter, options.sort)
+    words = [*options.filter, *([f"target={options.target}"] if options.target else [])]
+    arrangement = Arrangement(words, options.sort)
     from bgjob.cli.top.screen import NoScreen  # here: a wrong filter is told on any system
     from bgjob.cli.top.signals import EndedBySignal, end_by
 

@@ -1,6 +1,7 @@
 """Draws `bgjob top`: from a view to the screen."""
 
 from bgjob.api.live import Row
+from bgjob.cli.columns import unreachable
 from bgjob.cli.top.layout import LEAST_COLUMNS, LEAST_ROWS, LIST_AT, Columns, columns_for
 from bgjob.cli.top.output import draw_output, draw_preview
 from bgjob.cli.top.pieces import GAP, put_in_turn, put_keys, put_right
@@ -29,7 +30,7 @@ enter                 attach: enter the job's terminal, or its stdin
 l                     its output, on all of the screen
 x                     kill it, with everything it started
 /                     filter: text in its id, name, command, directory
-                      or starter; name= cwd= by= status= of one alone
+                      or starter; name= cwd= by= status= target= of one
 esc                   no filter
 s                     sort by state, CPU, memory or age
 space                 pause: nothing moves until it is pressed again
@@ -113,7 +114,7 @@ def _draw_row(screen: Screen, at: int, row: Row, is_selected: bool, now: float) 
 def _places(row: Row, columns: Columns) -> dict[str, tuple[int, int]]:
     """In a narrow list, what a job asks or waits for is worth more than what it uses."""
     places = columns.places()
-    if columns.what >= LEAST_WHAT or not (row.prompt or row.reason):
+    if columns.what >= LEAST_WHAT or not (row.prompt or row.reason or unreachable(row.job)):
         return places
     begin, end = places["cpu"][0], sum(places["what"])
     return {"state": places["state"], "name": places["name"], "what": (begin, end - begin)}

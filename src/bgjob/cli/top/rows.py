@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bgjob.api.live import Row
 from bgjob.cli.amounts import ASCII_BLOCKS, BLOCKS, age, percent, size, sparkline
+from bgjob.cli.columns import unreachable
 from bgjob.cli.outcome import end
 from bgjob.cli.top.layout import Columns
 from bgjob.cli.top.screen import Style
@@ -73,8 +74,11 @@ def style_of(row: Row) -> Style:
 
 
 def _what(row: Row, columns: int) -> str:
-    """What matters most of it: its question, why it waits, where it listens; else its command."""
+    """What matters most of it: that it is out of reach, its question, why it waits, where it listens; its command."""
+    if gone := unreachable(row.job):
+        return gone
     if row.prompt or row.reason:
         return row.prompt or row.reason or ""
     ports = "".join(f":{port} " for port in row.ports)
-    return ports + " ".join(row.job.spec.command[: 4 * columns].split())
+    target = f"@{row.job.spec.target} " if row.job.spec.target else ""
+    return target + ports + " ".join(row.job.spec.command[: 4 * columns].split())

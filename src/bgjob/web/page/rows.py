@@ -57,4 +57,15 @@ def _spec_fields(job: Job) -> dict[str, Any]:
         "session": spec.by.get("session"),
         "job_group": spec.group,
         "of": spec.of,
+        **_place_fields(job),
     }
+
+
+def _place_fields(job: Job) -> dict[str, Any]:
+    """Of a job of a target: where it is, and since when that cannot be reached."""
+    remote = job.remote
+    if remote is None:
+        return {}
+    since = remote.unreachable_since
+    gone = None if since is None else {"since": since, "why": remote.unreachable}
+    return {"target": remote.target, "node": remote.node, "engine_id": remote.engine_id, "unreachable": gone}

@@ -16,6 +16,12 @@ const LABELS = {
   signal: "Signal",
   limit: "Limit",
   reason: "Reason",
+  target: "Target",
+  node: "Node",
+  engine_id: "Number there",
+  unreachable_since: "Unreachable since",
+  unreachable: "Unreachable because",
+  resources: "Asked of the target",
   cwd: "Directory",
   by: "Started by",
   of: "Runs again",
@@ -57,7 +63,7 @@ const LABELS = {
   restarts: "Restarts",
   runs: "Earlier runs",
 };
-const TIMES = ["created", "started", "ended", "held_since"];
+const TIMES = ["created", "started", "ended", "held_since", "unreachable_since"];
 const LENGTHS = ["duration_s", "cpu_s", "idle_s", "timeout_s"];
 
 export function open(place, app, { job }) {

@@ -17,7 +17,7 @@ import { Answer } from "./answer.js";
 import { element, framed } from "./element.js";
 import { icon, iconOf } from "./icons.js";
 import { openMenu } from "./menu.js";
-import { howItEnded, portLink, withNames } from "./row.js";
+import { howItEnded, portsOf, targetTags, withNames } from "./row.js";
 import { get, notThere } from "./wire.js";
 import { duration, moment, short, soFar, state, title, took, when } from "./words.js";
 
@@ -232,7 +232,8 @@ class JobView {
             : fact(`since ${when(began)}`, moment(began)),
         row.group === "ended" && howItEnded(row) && element("span", { class: row.status }, howItEnded(row)),
         row.group === "queued" && row.reason && fact(withNames(row.reason, this.app.jobs)),
-        ...(row.ports ?? []).map(portLink),
+        ...targetTags(row),
+        ...portsOf(row),
         row.held &&
           element(
             "span",

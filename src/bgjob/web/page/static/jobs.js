@@ -102,6 +102,7 @@ function testOf(word) {
     field = word.slice(0, at),
     value = word.slice(at + 1);
   if (field === "status") return (row) => row.status === value;
+  if (field === "target") return (row) => (row.target ?? "local") === value;
   if (field === "cwd" && value.startsWith("/")) {
     const directory = `${value.replace(/\/+$/, "")}/`;
     return (row) => `${row.cwd}/`.startsWith(directory);

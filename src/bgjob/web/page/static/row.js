@@ -117,11 +117,12 @@ export class RowNode {
   }
 
   showTags(row) {
-    const key = JSON.stringify([row.ports, row.held, row.restarts]);
+    const key = JSON.stringify([row.target, row.node, row.unreachable, row.ports, row.held, row.restarts]);
     if (this.tagged === key) return;
     this.tagged = key;
     this.tags.replaceChildren(
-      ...(row.ports ?? []).map((port) => portLink(port)),
+      ...targetTags(row),
+      ...portsOf(row),
       ...(row.held
         ? [
             element(
@@ -179,7 +180,13 @@ export class RowNode {
   }
 }
 
-export const portLink = (port) =>
+// A port of another machine is not open here.
+export const portsOf = (row) =>
+  (row.ports ?? []).map((port) =>
+    row.target ? element("span", { class: "port", title: `on ${row.target}` }, `:${port}`) : portLink(port),
+  );
+
+const portLink = (port) =>
   element(
     "a",
     {
@@ -192,6 +199,23 @@ export const portLink = (port) =>
     },
     `:${port}`,
   );
+
+// Where a job of another machine is, and whether that answers.
+export function targetTags(row) {
+  if (!row.target) return [];
+  const where = element("span", { class: "tag target", title: placeOf(row) }, `@${row.target}`);
+  if (!row.unreachable) return [where];
+  const { since, why } = row.unreachable;
+  const gone = element(
+    "span",
+    { class: "tag unreachable", title: `since ${moment(since)}: ${why}` },
+    `unreachable since ${when(since)}`,
+  );
+  return [where, gone];
+}
+
+const placeOf = ({ target, node, engine_id: number }) =>
+  [`runs on ${target}`, node && `node ${node}`, number && `job ${number} there`].filter(Boolean).join(", ");
 
 export function howItEnded(row) {
   const outcome =

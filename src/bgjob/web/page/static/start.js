@@ -7,7 +7,7 @@ import { keep, kept } from "./kept.js";
 import { get, post } from "./wire.js";
 import { title } from "./words.js";
 
-const FRONT = ["command", "name", "cwd", "pty"];
+const FRONT = ["command", "name", "target", "cwd", "pty"];
 // How long the caller of a tool waits for its answer, and how much of it: the page shows the job instead.
 // `limits` is an older name for some of the options.
 const OF_CALLERS = ["wait_s", "until", "max_tokens", "limits", "kill_on_cancel"];
@@ -26,6 +26,7 @@ const GROUPS = {
     "on_output",
     "cgroup",
   ],
+  "Asked of the target": ["cpus", "gpus", "time_limit", "labels", "session"],
   Restarts: ["restart", "max_restarts", "backoff_s"],
   "Who is told": ["watch", "notify"],
 };
@@ -33,6 +34,7 @@ const OTHERS = "More";
 const LABELS = {
   command: "Command",
   name: "Name",
+  target: "Where",
   cwd: "Directory",
   pty: "On a terminal",
   stdin: "Input",
@@ -57,6 +59,11 @@ const LABELS = {
   output: "Output",
   on_output: "When the output is full",
   cgroup: "Control group",
+  cpus: "CPUs",
+  gpus: "GPUs",
+  time_limit: "Time limit",
+  labels: "Labels of the node",
+  session: "Session",
   restart: "Run again when it ends",
   max_restarts: "At most so often",
   backoff_s: "First pause, in seconds",
@@ -67,6 +74,7 @@ const LABELS = {
 const ABOUT = {
   command: "One text for the shell, e.g. npm ci && npm test",
   name: "To find it by, e.g. dev",
+  target: "Default: this machine",
   cwd: "Default: that of the server",
   pty: "For REPLs, editors, menus and programs that ask for a password",
   stdin: "open: it can be typed into; null: it is at its end",
@@ -230,6 +238,12 @@ function lists(app) {
   return element("div", { hidden: true }, list("start-directories", directories), list("start-jobs", jobs));
 }
 
+// What was asked of a target, as the form has it.
+function resourcesOf({ resources: { memory_bytes: memory, time_limit_s: seconds, labels, ...others } = {} }) {
+  const pairs = Object.entries(labels ?? {}).map((pair) => pair.join("="));
+  return { ...others, memory, time_limit: seconds, labels: pairs.join(",") || undefined };
+}
+
 async function fill(app, row, fields, more) {
   let job;
   try {
@@ -241,6 +255,7 @@ async function fill(app, row, fields, more) {
   const given = {
     command: job.command,
     name: job.name,
+    target: job.target,
     cwd: job.cwd,
     pty: job.pty,
     ...job.size,
@@ -250,6 +265,7 @@ async function fill(app, row, fields, more) {
     watch: job.watch,
     group: job.group,
     ...job.limits,
+    ...resourcesOf(job),
     ...(job.restart
       ? { restart: job.restart.policy, max_restarts: job.restart.max, backoff_s: job.restart.backoff_s }
       : {}),

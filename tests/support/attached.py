@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.faces.command_line import BGJOB
 from tests.support.process_table import children_of
+from tests.support.queueing import BGJOB
 from tests.support.tmux import Terminal
 
 PROMPT = "ready$ "

@@ -1,0 +1,78 @@
+"""What jobs run on, as the tests of targets see it: one class for each kind, the same words for all."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from tests.clusters.ssh_hosts import SshHost, SshHosts
+
+
+class Engine(Protocol):
+    """A host or a cluster that is up."""
+
+    kind: str
+    whole: Mapping[str, object]
+    """The options of a job that leaves no room for another one, where the target has one slot."""
+
+    def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
+        """The entry of the target in targets.toml, with this home over there; empty: jobs are local."""
+
+    def cut_line(self) -> None:
+        """Whoever talks to the target loses the connection, and can make a new one."""
+
+    def unreachable(self) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile the target cannot be reached. Its jobs run on."""
+
+    def pid_here(self, job_id: str, pid_there: int) -> int:
+        """The number that a process over there has on this machine."""
+
+
+class Local:
+    """No target: the jobs run on this machine."""
+
+    kind = "local"
+    whole: Mapping[str, object] = {}
+
+    def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
+        return {}
+
+    def cut_line(self) -> None:
+        pass
+
+    def unreachable(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def pid_here(self, job_id: str, pid_there: int) -> int:
+        return pid_there
+
+
+class Ssh:
+    """A host: `h1`, or `h2`, whose login shell prints."""
+
+    kind = "ssh"
+    whole: Mapping[str, object] = {}
+
+    def __init__(self, hosts: SshHosts, name: str = "h1") -> None:
+        self.hosts = hosts
+        self.host: SshHost = getattr(hosts, name)
+
+    def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
+        return {
+            "kind": "ssh",
+            "host": self.host.name,
+            "ssh_options": self.hosts.options(self.host),
+            "home": str(home),
+            "settings": {"max_jobs": max_jobs},
+        }
+
+    def cut_line(self) -> None:
+        self.host.line.cut()
+
+    @contextlib.contextmanager
+    def unreachable(self) -> Iterator[None]:
+        with self.host.line.refused():
+            yield
+
+    def pid_here(self, job_id: str, pid_there: int) -> int:
+        return self.host.machine.pid_here(pid_there)
