@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.agent.allocation import is_in_step
 from bgjob.agent.job_news import JobNews
 from bgjob.api.context import Context
 from bgjob.api.wait import Cancellation
@@ -41,7 +42,7 @@ class News:
         self._are_watched = True
         self._told_at = 0.0
         # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
-        self._delays_ends = "SLURM_JOB_ID" in context.environment
+        self._delays_ends = is_in_step(context.environment)
 
     def expect(self, job_id: str) -> None:
         self._expected.add(job_id)
@@ -57,6 +58,10 @@ class News:
             job.close()
             self._inotify.forget(job.directory)
             self._inotify.forget(job.log_directory)
+
+    def has_untold(self) -> bool:
+        """A batch script waits until the end of its job has arrived at the near end."""
+        return any(job.is_untold for job in list(self._followed.values()))
 
     def take(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None
@@ -84,7 +89,7 @@ class News:
                 wanted += [job.directory, job.log_directory]
         # A silent job has no log yet: its directory tells when it has.
         unwatched = [each for each in wanted if not self._inotify.watch(each) and is_directory(each)]
-        self._are_watched = not unwatched
+        self._are_watched = not (unwatched or self._store.is_elsewhere)
 
     def _is_cancelled(self, left_s: float, wait: Cancellation | None) -> bool:
         """Sleeps until something may be new."""
@@ -142,4 +147,4 @@ def _add(news: Message, new: Message) -> None:
     news["files"] = [*news.get("files", ()), *new.get("files", ())]
     news["gone"] = [*news.get("gone", ()), *new.get("gone", ())]
     news["records"] = {**news.get("records", {}), **new.get("records", {})}
-    news.update({word: new[word] for word in ("over", "lost", "missing") if word in new})
+    news.update({word: new[word] for word in ("over", "lost", "missing", "unended") if word in new})
