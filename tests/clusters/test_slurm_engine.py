@@ -304,8 +304,9 @@ def test_a_job_over_its_memory_is_out_of_memory_whatever_its_shell_says(jobs: Sl
     job = jobs.submit(f"{eats}; {then}", Resources(memory_bytes=100 << 20))
     state = jobs.wait_for_end(job)
     assert state.end == "OUT_OF_MEMORY"
-    outcome = final_outcome(jobs.outcome(job), state)
+    outcome = jobs.outcome(job)
     assert (outcome["cause"], outcome["limit"]) == ("over_limit", "memory")
+    assert final_outcome(outcome, state) == outcome
 
 
 def test_a_preempted_job_was_killed_and_says_why(jobs: SlurmJobs, cluster: SlurmCluster, gate: Gate) -> None:

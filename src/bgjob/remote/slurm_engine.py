@@ -298,7 +298,7 @@ class SlurmEngine:
             return
         is_gone = state is None or state.phase == "gone" or replica.id in self._killed
         is_gone = is_gone or bool(replica.get("session"))
-        if is_gone or not _needs_slurms_word(outcome, replica):
+        if is_gone or not _needs_slurms_word(outcome):
             await self._conclude(replica, final_outcome(outcome, state if state and state.end else None))
 
     async def _conclude(self, replica: Replica, outcome: Mapping[str, Any]) -> None:
@@ -392,8 +392,6 @@ def _why_queued(state: EngineState) -> str:
     return f"Slurm: {state.reason}" if state.reason else "Slurm has it in its queue"
 
 
-def _needs_slurms_word(outcome: Mapping[str, Any], replica: Replica) -> bool:
-    """Of a lack of memory the job itself may not have noticed anything."""
-    if needs_slurms_word(outcome) or outcome.get("exit_code") == OUT_OF_MEMORY_CODE:
-        return True
-    return bool(replica.spec.resources.get("memory_bytes"))
+def _needs_slurms_word(outcome: Mapping[str, Any]) -> bool:
+    """A lack of memory the shim sees itself, unless it was killed for it."""
+    return needs_slurms_word(outcome) or outcome.get("exit_code") == OUT_OF_MEMORY_CODE
