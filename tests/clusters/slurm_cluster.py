@@ -9,7 +9,6 @@ import contextlib
 import os
 import random
 import secrets
-import shutil
 import signal
 import socket
 import stat
@@ -17,9 +16,8 @@ import subprocess
 from pathlib import Path
 from typing import Literal, Self
 
-import pytest
-
 from bgjob.system import cgroup, processes
+from tests.clusters.installed import program
 from tests.support.waiting import wait_until
 
 Track = Literal["linuxproc", "cgroup"]
@@ -134,11 +132,11 @@ class SlurmCluster:
     # -- its daemons --------------------------------------------------------------------------------
 
     def start_controller(self) -> None:
-        self._start("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
+        self._start("slurmctld", program("slurmctld"), "-D", "-f", str(self.conf))
 
     def start_node(self, node: str) -> None:
         (self.directory / "spool" / node).mkdir(exist_ok=True)
-        self._start(node, "slurmd", "-D", "-N", node, "-f", str(self.conf))
+        self._start(node, program("slurmd"), "-D", "-N", node, "-f", str(self.conf))
 
     def kill_daemon(self, name: str) -> None:
         """kill -9 of "slurmctld" or of a node's daemon."""
@@ -155,6 +153,15 @@ class SlurmCluster:
 
     def wait_until_ready(self) -> None:
         wait_until(self._is_ready, "all nodes are idle", self._logs, within_s=60, every_s=0.1)
+
+    def wait_until_saved(self, number: str) -> None:
+        """The controller writes down how jobs stand every few seconds: this job, as it is now."""
+        mark = secrets.token_hex(8)
+        self.run("scontrol", "update", f"jobid={number}", f"admincomment={mark}")
+        saved = self.directory / "state" / "job_state"
+        wait_until(
+            lambda: mark.encode() in saved.read_bytes(), "the controller has saved the job", every_s=0.1
+        )
 
     def processes(self) -> list[int]:
         """All that have our configuration in their environment: step daemons, batch scripts, jobs, commands."""
@@ -174,7 +181,7 @@ class SlurmCluster:
             "seed-file": "seed",
         }
         options = [f"--{option}={place / name}" for option, name in files.items()]
-        self._start("munged", "munged", "--foreground", "--force", *options)
+        self._start("munged", program("munged"), "--foreground", "--force", *options)
         wait_until((place / "socket").is_socket, "munge listens", every_s=0.02)
 
     def _start(self, name: str, *argv: str) -> None:
@@ -243,15 +250,6 @@ class SlurmCluster:
             f"== {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-15:])
             for path in sorted((self.directory / "log").iterdir())
         )
-
-
-def skip_without_slurm() -> None:
-    """CI installs Slurm: there, not having it is a failure."""
-    lacking = [tool for tool in ("slurmctld", "slurmd", "munged") if shutil.which(tool) is None]
-    if os.geteuid() != 0:
-        lacking.append("root")
-    if lacking and not os.environ.get("CI"):
-        pytest.skip(f"no private Slurm without {', '.join(lacking)}. Debian: apt-get install slurm-wlm munge")
 
 
 def can_track_by_group() -> bool:

@@ -4,20 +4,21 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import bgjob
 from bgjob.core.engine import EngineState, Resources
+from bgjob.core.frozen import replace
 from bgjob.core.slurm import JOB_COMMENT, SESSION_COMMENT, SQUEUE_COLUMNS, columns, states_of
 from bgjob.home import jobdir
+from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
 from bgjob.remote.shared_root import home_of
 from bgjob.remote.slurm import Slurm
 from bgjob.remote.slurm_scripts import SQUEUE
+from bgjob.remote.transport import local_shell
 from bgjob.system import processes
 from tests.clusters.slurm_cluster import SlurmCluster
 from tests.support.waiting import wait_until
@@ -30,17 +31,32 @@ NODE_FAILS_S = 90.0
 class SlurmJobs:
     def __init__(self, cluster: SlurmCluster, root: Path) -> None:
         self.cluster, self.root = cluster, root
-        code = root / "code" / "tested"
         root.mkdir(mode=0o700)
-        code.mkdir(parents=True, mode=0o700)
-        package = Path(bgjob.__file__).parent
-        shutil.copytree(package, code / "bgjob", ignore=shutil.ignore_patterns("__pycache__"))
+        self.do(self._send_code())
         self.slurm = self.near_end()
 
     def near_end(self) -> Slurm:
         """Another, that knows nothing of what the first has done."""
         commands = Commands(environ=self.cluster.environ)
-        return Slurm("hpc", str(self.root), str(self.root / "code" / "tested"), commands)
+        return Slurm("hpc", str(self.root), commands)
+
+    async def _send_code(self) -> None:
+        await (await self.open_on_login("login")).close()
+
+    async def open_on_login(self, node: str, **environ: str) -> Channel:
+        """An agent that has the home of a node, on the login node."""
+        return await Channel.open(local_shell(), self._order(node, **environ))
+
+    async def open_in(self, state: EngineState) -> Channel:
+        """An agent in the allocation of a job or session."""
+        assert state.node
+        order = replace(self._order(state.node), is_quoted=False)
+        argv = self.slurm.channel_argv(state.engine_id)
+        return await Channel.open(["env", f"SLURM_CONF={self.cluster.conf}", *argv], order)
+
+    def _order(self, node: str, **environ: str) -> Order:
+        home = home_of(str(self.root), node)
+        return Order(target="hpc", environ={"BGJOB_HOME": home, **environ}, code_root=str(self.root))
 
     def do(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         return asyncio.run(call)
@@ -52,9 +68,12 @@ class SlurmJobs:
 
     # -- what Slurm says -----------------------------------------------------------------------------
 
-    def state(self, job_id: str) -> EngineState | None:
+    def state(self, job_id: str) -> EngineState:
         """Asked now, however lately it was asked before."""
-        return self._states().get(f"{JOB_COMMENT}{job_id}")
+        return self._states()[f"{JOB_COMMENT}{job_id}"]
+
+    def knows(self, job_id: str) -> bool:
+        return f"{JOB_COMMENT}{job_id}" in self._states()
 
     def _states(self) -> dict[str, EngineState]:
         return states_of(self.cluster.run(*SQUEUE, "-O", columns(SQUEUE_COLUMNS)).splitlines())

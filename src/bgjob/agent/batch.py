@@ -13,23 +13,23 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.agent.allocation import on_node, variables_of_allocation
 from bgjob.agent.below import Below
 from bgjob.agent.busy import linger
 from bgjob.agent.host import own_environ
 from bgjob.api.context import Context, checked_settings
-from bgjob.api.start import prepared, start_prepared, started
+from bgjob.api.start_once import start_once
 from bgjob.core.config import own_variables
 from bgjob.core.errors import BgjobError
-from bgjob.core.frozen import replace
 from bgjob.home import jobdir
 from bgjob.link.hold import Hold
 from bgjob.link.spawn import SpawnerBelow, start_zygote_below
+from bgjob.remote.codec import pack_error
 from bgjob.remote.shared_root import LOG, TAKEN, home_of, request_of
 from bgjob.store.config_file import read_config_file
 from bgjob.store.store import Store
+from bgjob.system.own_argv import PACKAGE_ROOT
 
-# The cluster decides how many jobs run here.
-MOST_JOBS = 1000
 # As a shell tells it: the command could not be run.
 NO_CODE, SIGNAL_CODE = 127, 128
 LOOK_EVERY_S = 1.0
@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> None:
     below = Below()
     environ = _own_environ()
     with contextlib.suppress(OSError, KeyError):
+        os.utime(PACKAGE_ROOT)  # our code is in use
         os.chdir(environ["HOME"])  # where a job runs that names no directory, as by ssh
     verb, root, word = arguments
     code = hold(below, root, float(word), environ) if verb == "hold" else run_job(below, root, word, environ)
@@ -70,7 +71,7 @@ def run_job(below: Below, root: str, job_id: str, environ: Mapping[str, str]) ->
     try:
         _make(below, home, job_id, request, environ)
     except (BgjobError, OSError) as error:
-        record["error"] = {"kind": type(error).__name__, "text": str(error), "state": {}}
+        record["error"] = pack_error(error)
         print(f"bgjob: {error}", file=sys.stderr)
     jobdir.write_record(request_path + TAKEN, record)
     below.wait_for_all()
@@ -93,14 +94,10 @@ def _taken(path: str) -> dict[str, Any] | None:
 def _make(
     below: Below, home: str, job_id: str, request: Mapping[str, Any], environ: Mapping[str, str]
 ) -> None:
-    settings = replace(
-        checked_settings(environ, read_config_file(environ)), max_jobs=MOST_JOBS, on_event=None
-    )
+    settings = on_node(checked_settings(environ, read_config_file(environ)))
     context = Context.of(Store(home), settings, environ, SpawnerBelow())
-    job = prepared(context, request["command"], **(request.get("asked") or {}))
     if not below.is_stopping:
-        named = job._replace(spec=replace(job.spec, id=job_id))
-        started(context, start_prepared(context, named))
+        start_once(context, request["command"], **{**(request.get("asked") or {}), "id": job_id})
 
 
 def _remove_if_empty(path: str) -> None:
@@ -123,7 +120,7 @@ def hold(below: Below, root: str, idle_s: float, environ: Mapping[str, str]) -> 
     """Until SIGTERM comes, or no job has run for so long."""
     home = home_of(root, _node(environ))
     Store(home)
-    held = Hold(home, environ["SLURM_JOB_ID"])
+    held = Hold(home, environ["SLURM_JOB_ID"], variables_of_allocation(environ))
     used_at = time.monotonic()
     while not _is_at_end(below, held, used_at + idle_s):
         if below.wait(LOOK_EVERY_S, held.listener):

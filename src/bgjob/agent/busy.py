@@ -22,7 +22,10 @@ def hold(directory: str) -> int:
 
 def linger(directory: str) -> None:
     """Until every agent that follows this job has told what it has to tell."""
-    lock = _opened(directory)
+    try:
+        lock = _opened(directory)
+    except OSError:
+        return  # the job was removed, or never made
     try:
         try_lock(lock, tries=int(LINGER_S / LOOK_AGAIN_S), again_s=LOOK_AGAIN_S)
     finally:

@@ -34,7 +34,7 @@ class JobNews:
         self._log = LogNews(self.log_directory, told)
         # Of each record, the file that was told.
         self._records: dict[str, tuple[int, ...]] = {}
-        self._has_outcome = self._is_missing = False
+        self._has_outcome = self._is_missing = self._is_unended = False
         self._delays_end, self._busy = delays_end, -1
         self.is_over = False
         """True: nothing will be new any more."""
@@ -55,6 +55,11 @@ class JobNews:
         if self.is_over:
             self.close()
 
+    @property
+    def is_untold(self) -> bool:
+        """The batch script of the job waits for us."""
+        return self._busy >= 0
+
     def close(self) -> None:
         if self._busy >= 0:
             os.close(self._busy)
@@ -66,7 +71,7 @@ class JobNews:
             self._busy = busy.hold(self.directory)
         # In this order: what is written before the lock is free is seen, if the lock was.
         is_held = jobdir.is_locked(f"{self.directory}/{SPEC}")
-        outcome = None if self._has_outcome else jobdir.read_record(f"{self.directory}/{OUTCOME}")
+        outcome = None if self._has_outcome else self._outcome()
         log = self._log.take(most_bytes)
         # After the log: of the sizes of a terminal, those that its bytes need are there.
         records = dict(filter(None, map(self._changed_record, RECORDS)))
@@ -79,6 +84,12 @@ class JobNews:
         end = self._end(outcome, is_held, records) if log.is_all else {}
         return {word: value for word, value in {**news, **end}.items() if value}
 
+    def _outcome(self) -> Message | None:
+        """Of another machine's job, once it is sealed: until then its log may still be on its way to us."""
+        path = f"{self.directory}/{OUTCOME}"
+        may_read = not self._store.is_elsewhere or jobdir.is_sealed(path)
+        return jobdir.read_record(path) if may_read else None
+
     def _end(self, outcome: Message | None, is_held: bool, records: Message) -> Message:
         """When all that was printed before has been told."""
         if outcome or not (is_held or self._has_outcome):
@@ -88,8 +99,15 @@ class JobNews:
                 return {"lost": state.reason}
         if outcome:
             records[OUTCOME], self._has_outcome = outcome, True
+        if self._store.is_elsewhere and not self._has_outcome:
+            return self._unended()
         self.is_over = self._has_outcome and not is_held
         return {"over": self.is_over}
+
+    def _unended(self) -> Message:
+        """Whether it runs is known on its own machine alone."""
+        is_new, self._is_unended = not self._is_unended, True
+        return {"unended": is_new}
 
     def _missing(self) -> Message:
         is_new, self._is_missing = not self._is_missing, True

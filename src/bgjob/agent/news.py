@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.agent.allocation import is_in_step
 from bgjob.agent.job_news import JobNews
 from bgjob.api.context import Context
 from bgjob.api.wait import Cancellation
@@ -39,9 +40,10 @@ class News:
         self._all_looked_at = self._told_at = 0.0
         self._taking, self._calls = threading.Lock(), 0
         self._waker, self._inotify = Waker(), Inotify()
-        self._are_watched = self._inotify.is_available
+        # What another machine writes wakes nobody here.
+        self._are_watched = self._inotify.is_available and not context.store.is_elsewhere
         # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
-        self._delays_ends = "SLURM_JOB_ID" in context.environment
+        self._delays_ends = is_in_step(context.environment)
 
     def expect(self, job_id: str) -> None:
         self._expected.add(job_id)
@@ -58,6 +60,10 @@ class News:
         if job := self._followed.pop(job_id, None):
             job.close()
             self._forget(job)
+
+    def has_untold(self) -> bool:
+        """A batch script waits until the end of its job has arrived at the near end."""
+        return any(job.is_untold for job in list(self._followed.values()))
 
     def take(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None
@@ -165,4 +171,4 @@ def _add(news: Message, new: Message) -> None:
     news["files"] = [*news.get("files", ()), *new.get("files", ())]
     news["gone"] = [*news.get("gone", ()), *new.get("gone", ())]
     news["records"] = {**news.get("records", {}), **new.get("records", {})}
-    news.update({word: new[word] for word in ("over", "lost", "missing") if word in new})
+    news.update({word: new[word] for word in ("over", "lost", "missing", "unended") if word in new})

@@ -15,22 +15,27 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
+from bgjob.agent.allocation import in_step, is_in_step
 from bgjob.agent.host import hello, own_environ
 from bgjob.agent.tunnel import Tunnel
 from bgjob.agent.verbs import CHANGING, QUICK, Verbs
-from bgjob.api.context import Context, open_context
+from bgjob.api.context import Context, checked_settings, open_context
 from bgjob.api.wait import Cancellation
+from bgjob.core.config import NO_FILE
 from bgjob.core.errors import BgjobError
-from bgjob.core.frozen import replace
-from bgjob.link.hold import path_of as hold_path
-from bgjob.link.spawn import SpawnerInHold
+from bgjob.home.home_dir import home_from
+from bgjob.link.spawn import Spawner
 from bgjob.remote.codec import BEAT, Message, decode, encode, pack_bytes, pack_error, unpack_bytes
+from bgjob.remote.shared_root import ELSEWHERE
+from bgjob.store.elsewhere import StoreElsewhere
 from bgjob.system.line_reader import lines
 from bgjob.system.outbox import Outbox
 
 BEAT_S, SILENCE_S = 5.0, 60.0
 # How long a start, a kill or input may take once nobody hears of it any more.
 FINISH_S = 60.0
+# How long the end of a job may take that Slurm has told to end, as it told us; and until it has arrived.
+TOLD_S, LOOK_AGAIN_S = 8.0, 0.02
 
 
 class Wire(NamedTuple):
@@ -57,7 +62,7 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     wire = claim()
     outbox = Outbox(wire.write_fd, lambda: None)
     try:
-        context = _in_allocation(open_context(own_environ(environ), many=True), environ)
+        context = _context(own_environ(environ))
     except (BgjobError, OSError) as error:
         outbox.send(encode({"error": pack_error(error)}))
         outbox.wait_until_written()
@@ -67,12 +72,13 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     session.run(wire.read_fd)
 
 
-def _in_allocation(context: Context, environ: Mapping[str, str]) -> Context:
-    """Within a held allocation of Slurm, jobs are started by who holds it: they outlive our step."""
-    path = hold_path(context.store.home, environ.get("SLURM_JOB_ID") or "none")
-    if not os.path.exists(path):
-        return context
-    return replace(context, spawner=SpawnerInHold(path))
+def _context(environ: Mapping[str, str]) -> Context:
+    """Of the home that this environment names; which may be another machine's, to be read only."""
+    if environ.get(ELSEWHERE):
+        settings = checked_settings(environ, NO_FILE)
+        return Context.of(StoreElsewhere(home_from(environ)), settings, environ, Spawner(zygote=False))
+    context = open_context(environ, many=True)
+    return in_step(context) if is_in_step(environ) else context
 
 
 class Session:
@@ -172,7 +178,14 @@ class Session:
 
     def _end_by_thread(self) -> None:
         """By a signal: the thread that it interrupts may hold a lock."""
-        threading.Thread(target=self._end).start()
+        threading.Thread(target=self._end_when_told).start()
+
+    def _end_when_told(self) -> NoReturn:
+        """Slurm ends what is in an allocation at once: jobs, and agents that are to tell of their ends."""
+        deadline = time.monotonic() + TOLD_S
+        while self._verbs.has_untold() and time.monotonic() < deadline:
+            time.sleep(LOOK_AGAIN_S)
+        self._end()
 
     def _end(self) -> NoReturn:
         self._ending.acquire()  # once

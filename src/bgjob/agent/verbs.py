@@ -2,10 +2,12 @@
 
 import os
 import socket
+import threading
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
+from bgjob.agent.allocation import in_hold
 from bgjob.agent.host import facts
 from bgjob.agent.news import News
 from bgjob.api.connect import connect_to_shim
@@ -17,28 +19,40 @@ from bgjob.api.status_json import activity_as_json
 from bgjob.api.wait import Cancellation
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Queued, Running
+from bgjob.link.control import NoShim
 
 # Answered by the thread that reads.
 QUICK = frozenset({"ping", "follow", "unfollow"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
 VERBS = QUICK | CHANGING | {"status", "news", "info"}
+# What can be asked about jobs of another machine: how they have ended.
+ELSEWHERE = QUICK | {"news"}
 
 
 class Verbs:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._news = News(context)
+        # One for each allocation: it keeps a connection.
+        self._holds: dict[str, Context] = {}
+        self._holds_mutex = threading.Lock()
 
     def call(self, verb: str, words: Mapping[str, Any], wait: Cancellation | None = None) -> Any:
         if verb not in VERBS:
             raise BgjobError(f"This agent does not know {verb[:40]!r}: it may be of an older version.")
+        if self._context.store.is_elsewhere and verb not in ELSEWHERE:
+            raise BgjobError(
+                f"The jobs of {self._context.store.home} are another machine's: here they are only read."
+            )
         waits = {"wait": wait} if verb == "news" else {}
         function = getattr(Verbs, verb)
         return function(self, **_known(function, words), **waits)
 
     def connected(self, job_id: str) -> socket.socket:
         """To the job's shim. NoShim: there is none."""
+        if self._context.store.is_elsewhere:
+            raise NoShim("it is on another machine")
         self._context.store.load(job_id)
         with connect_to_shim(self._context, job_id) as shim:
             return socket.socket(fileno=os.dup(shim.fileno()))
@@ -48,12 +62,24 @@ class Verbs:
     def ping(self) -> None:
         pass
 
-    def start(self, id: str, command: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Asked for twice, by the same id, it is one job."""
+    def start(
+        self, id: str, command: str, asked: Mapping[str, Any], hold: str | None = None
+    ) -> dict[str, Any]:
+        """Asked for twice, by the same id, it is one job. `hold`: in this allocation, which is held here."""
         self._news.expect(id)
-        job = start_once(self._context, command, **{**asked, "id": id})
+        context = self._context if hold is None else self._in_hold(hold)
+        job = start_once(context, command, **{**asked, "id": id})
         spec = {"cwd": job.spec.cwd, "shell": job.spec.shell}
         return {"spec": spec, "queued": isinstance(job.state, Queued)}
+
+    def _in_hold(self, allocation: str) -> Context:
+        with self._holds_mutex:
+            if allocation not in self._holds:
+                self._holds[allocation] = in_hold(self._context, allocation)
+            return self._holds[allocation]
+
+    def has_untold(self) -> bool:
+        return self._news.has_untold()
 
     def kill(
         self, job: str, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False

@@ -1,6 +1,7 @@
 """A held allocation: jobs that are started through it are below the process that holds it, and outlive whoever asked.
 
-    holds/<allocation>         locked by those who start a job now; by the holder, for good, when it ends
+    holds/<allocation>         what its jobs find in their environment, e.g. which GPUs are theirs;
+                               locked by those who start a job now; by the holder, for good, when it ends
     holds/<allocation>.socket  the holder listens there, and gives each connection a zygote
 
 An agent runs in a step of the allocation, and ends with that step: what it forked would end too.
@@ -8,11 +9,12 @@ An agent runs in a step of the allocation, and ends with that step: what it fork
 
 import contextlib
 import fcntl
+import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from bgjob.home import home_dir
+from bgjob.home import home_dir, jobdir
 
 HOLDS = "holds"
 BACKLOG = 16
@@ -26,12 +28,14 @@ class HoldEnds(OSError):
 
 
 class Hold:
-    """The holder's end."""
+    """The holder's end. `environ`: of its jobs, what only the engine could tell."""
 
-    def __init__(self, home: str, allocation: str) -> None:
+    def __init__(self, home: str, allocation: str, environ: Mapping[str, str]) -> None:
         home_dir.make_inside(home, [HOLDS])
         self._path = path_of(home, allocation)
-        self._lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._lock = os.open(self._path, flags, 0o600)
+        jobdir.write_all(self._lock, json.dumps(dict(environ)).encode())
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._path}.socket")  # of a holder that was killed
@@ -58,6 +62,11 @@ class Hold:
 
 def path_of(home: str, allocation: str) -> str:
     return f"{home}/{HOLDS}/{allocation}"
+
+
+def environ_of(path: str) -> Mapping[str, str]:
+    """What the jobs of this allocation find in their environment; empty if it is at its end."""
+    return jobdir.read_record(path) or {}
 
 
 def connected(path: str) -> socket.socket:

@@ -46,14 +46,14 @@ class Order(Frozen):
 
 def command(order: Order) -> list[str]:
     """What is run over there, as the last arguments of the way there."""
-    own = f"become 9 {_expanded(order.python)};" if order.python else ""
+    own = f"become 9 {expanded(order.python)};" if order.python else ""
     none = json.dumps(NO_PYTHON).replace('"', r"\"")
     script = FIND_PYTHON % {"own": own, "run": RUN, "pythons": " ".join(PYTHONS), "none": none}
     words = ["sh", "-c", script]
     return ["exec " + shlex.join(words)] if order.is_quoted else words
 
 
-def _expanded(python: str) -> str:
+def expanded(python: str) -> str:
     """A shell does not expand a quoted ~."""
     if python.startswith("~/"):
         return '"$HOME"' + shlex.quote(python[1:])

@@ -10,6 +10,8 @@ Who takes a request renames it: of two jobs of the cluster with one request, one
 """
 
 NODES, REQUESTS = "nodes", "requests"
+# Of an agent, if it is set: the home that it is to read is another machine's.
+ELSEWHERE = "BGJOB_ELSEWHERE"
 TAKEN, LOG = ".taken", ".log"
 
 

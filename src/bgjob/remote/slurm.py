@@ -6,7 +6,7 @@ only told to people and to srun: a controller that was killed gives one out twic
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bgjob.core.engine import ClusterInfo, EngineState, Resources
@@ -27,7 +27,7 @@ from bgjob.core.slurm import (
 from bgjob.remote import slurm_scripts
 from bgjob.remote.command import Commands, Done
 from bgjob.remote.pace import Pace
-from bgjob.remote.shared_root import LOG, request_of
+from bgjob.remote.shared_root import LOG, REQUESTS, request_of
 from bgjob.remote.slurm_scripts import IMPOSSIBLE, NO_DIRECTORY, shell
 
 LOOK_S, CHANGE_S = 3.0, 30.0
@@ -54,12 +54,10 @@ class Taken(Frozen):
 
 
 class Slurm:
-    """`root`: the directory that all nodes see; `code`: our code below it; `python`: tried before others."""
+    """`root`: the directory that all nodes see, with our code in it; `python`: used instead of one that is found."""
 
-    def __init__(
-        self, target: str, root: str, code: str, commands: Commands, python: str | None = None
-    ) -> None:
-        self.target, self.root, self.code = target, root, code
+    def __init__(self, target: str, root: str, commands: Commands, python: str | None = None) -> None:
+        self.target, self.root = target, root
         self._commands, self._python = commands, python
         self._pace = Pace(time.monotonic)
         self._known: dict[str, EngineState] = {}
@@ -132,10 +130,14 @@ class Slurm:
         """What has become of a request, by the files of the shared directory: without asking Slurm."""
         done = await self._ask(shell(slurm_scripts.TAKEN, request_of(self.root, job_id)))
         record, _, log = done.out.partition("\n")
-        known = json.loads(record) if record else {}
-        return Taken(
-            **{name: known[name] for name in ("engine_id", "node", "error") if name in known}, log=log
-        )
+        return _taken(record, log)
+
+    async def all_taken(self, job_ids: Iterable[str]) -> dict[str, Taken]:
+        """The same of several requests at once: of those that were taken, and without what was printed."""
+        done = await self._ask(shell(slurm_scripts.ALL_TAKEN, f"{self.root}/{REQUESTS}", *job_ids))
+        found = (line.partition(" ") for line in done.out.splitlines())
+        taken = {job_id: _taken(record) for job_id, _, record in found}
+        return {job_id: each for job_id, each in taken.items() if each.node or each.error}
 
     async def info(self) -> ClusterInfo:
         done = await self._ask(shell(slurm_scripts.INFO, columns(SINFO_COLUMNS)))
@@ -150,14 +152,14 @@ class Slurm:
     # -- asking Slurm --------------------------------------------------------------------------------
 
     def _batch(self, *words: str) -> list[str]:
-        wrap = slurm_scripts.batch(self._python, self.code, *words)
+        wrap = slurm_scripts.batch(self._python, self.root, *words)
         return [f"--chdir={self.root}", "--no-requeue", f"--wrap={wrap}"]
 
     async def _submitted(self, script: list[str], stdin: bytes = b"") -> str:
         done = await self._change(script, stdin)
         answer = done.out.strip()
         if answer.startswith("{"):
-            return str(json.loads(answer)["engine_id"])  # it was taken before
+            return _taken(answer).engine_id or ""  # it was taken before
         return answer.partition(";")[0]
 
     async def _cancel(self, comment: str) -> None:
@@ -206,6 +208,15 @@ class Slurm:
             raise TargetUnreachable(self.target, f"Slurm has not answered within {within_s:g} s") from None
         except OSError as error:
             raise TargetUnreachable(self.target, str(error)) from None
+
+
+def _taken(record: str, log: str = "") -> Taken:
+    """While the job is being made, the file is still the request, or empty."""
+    try:
+        known = json.loads(record)
+    except ValueError:
+        known = {}
+    return Taken(**{name: known[name] for name in ("engine_id", "node", "error") if name in known}, log=log)
 
 
 def _named(states: Mapping[str, EngineState], prefix: str) -> dict[str, EngineState]:

@@ -17,13 +17,12 @@ from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
 from bgjob.core.slurm import final_outcome, needs_slurms_word
 from bgjob.core.targets import Target
 from bgjob.remote import background
-from bgjob.remote.archive import code_name
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
-from bgjob.remote.shared_root import NODES, home_of
+from bgjob.remote.shared_root import ELSEWHERE, NODES, home_of
 from bgjob.remote.slurm import Slurm, Taken
 from bgjob.remote.transport import local_shell, ssh
 
@@ -37,7 +36,7 @@ LOOK_EVERY_S = 0.5
 KILLED_S, ENDS_S = 60.0, 10.0
 OUT_OF_MEMORY_CODE = 137
 # So long after its submission, and of so few, a job's files are looked at.
-FRESH_S, MOST_FRESH = 15.0, 20
+FRESH_S, MOST_FRESH = 15.0, 200
 MOST_SAID = 300
 
 
@@ -78,18 +77,20 @@ class SlurmEngine:
         root = str(channel.hello["home"]).removesuffix(f"/{NODES}/{LOGIN}")
         await channel.close()
         commands = Commands(_login_argv(target))
-        return Slurm(target.name, root, f"{root}/code/{code_name()}", commands, target.python)
+        return Slurm(target.name, root, commands, target.python)
 
     async def _open_on_login(self, node: str) -> Channel:
         """An agent of the home of a node, on the login node: for what has ended there."""
         target = self._target()
         argv = _login_argv(target) or local_shell()
-        return await Channel.open(argv, self._order(node))
+        return await Channel.open(argv, self._order(node, is_elsewhere=node != LOGIN))
 
-    def _order(self, node: str, *, is_quoted: bool = True) -> Order:
+    def _order(self, node: str, *, is_quoted: bool = True, is_elsewhere: bool = False) -> Order:
         target = self._target()
         root = self._slurm.root if self._slurm else target.home or DEFAULT_ROOT
         environ = {**target.settings, "BGJOB_HOME": home_of(root, node)}
+        if is_elsewhere:
+            environ[ELSEWHERE] = "1"
         return Order(
             target=target.name, environ=environ, python=target.python, code_root=root, is_quoted=is_quoted
         )
@@ -174,7 +175,8 @@ class SlurmEngine:
             if state.node in self._by_login:
                 return  # the allocation may have ended: the next look tells
             host.replicas[replica.id] = replica
-            answer = await channel.call("start", id=replica.id, **replica.request["start"])
+            words = replica.request["start"]
+            answer = await channel.call("start", id=replica.id, hold=state.engine_id, **words)
         except TargetUnreachable:
             return  # it is asked for again at the next look
         except CannotStart:  # the allocation was given back meanwhile: another one is asked for
@@ -211,6 +213,7 @@ class SlurmEngine:
             slurm = await self._connected()
             self._states, self._sessions = await slurm.states(), await slurm.sessions()
             self._note(LOGIN, None)
+            await self._look_at_files(slurm)
             for replica in list(self._replicas.values()):
                 await self._consider(replica)
             await self._close_idle_hosts()
@@ -228,8 +231,6 @@ class SlurmEngine:
             return await self._consider_present(replica, state)
         gone_s = time.monotonic() - self._gone_since.setdefault(replica.id, time.monotonic())
         if state is None and gone_s < UNSEEN_S and replica.told_outcome is None:
-            if found := await self._state_by_files(replica):
-                await self._follow_to(replica, found)
             return  # not seen yet
         await self._consider_gone(replica, state, gone_s - (UNSEEN_S if state is None else 0.0))
 
@@ -252,8 +253,6 @@ class SlurmEngine:
         if state.phase == "active" and state.node:
             return await self._follow_to(replica, state)
         replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
-        if found := await self._state_by_files(replica):
-            await self._follow_to(replica, found)
 
     async def _follow_to(self, replica: Replica, state: EngineState) -> None:
         """To the node on which it runs."""
@@ -264,15 +263,17 @@ class SlurmEngine:
         elif node in self._by_login and self._allocation_on(node):
             await self._host(node).disconnect()  # it runs after all: it is reached there
 
-    async def _state_by_files(self, replica: Replica) -> EngineState | None:
-        """Of a job that was just submitted: its batch script is faster than our next look at the queue."""
-        if time.time() > replica.spec.created_at + FRESH_S or len(self._replicas) > MOST_FRESH:
-            return None
-        taken = await (await self._connected()).taken(replica.id)
-        if taken.node is None or taken.engine_id is None:
-            return None
-        self._states[replica.id] = EngineState("active", taken.engine_id, taken.node)
-        return self._states[replica.id]
+    async def _look_at_files(self, slurm: Slurm) -> None:
+        """Of jobs that were just submitted: their batch scripts are faster than our next look at the queue."""
+        fresh = [replica.id for replica in self._replicas.values() if self._is_fresh(replica)][:MOST_FRESH]
+        for job_id, taken in (await slurm.all_taken(fresh)).items() if fresh else ():
+            if taken.engine_id and taken.node:
+                self._states[job_id] = EngineState("active", taken.engine_id, taken.node)
+
+    def _is_fresh(self, replica: Replica) -> bool:
+        state = self._states.get(replica.id)
+        waits = (state is None or state.phase == "queued") and not replica.get("session")
+        return waits and time.time() < replica.spec.created_at + FRESH_S
 
     async def _consider_gone(self, replica: Replica, state: EngineState | None, gone_s: float) -> None:
         """What its shim wrote down counts first: it is read where it lies."""
@@ -297,7 +298,7 @@ class SlurmEngine:
             return
         is_gone = state is None or state.phase == "gone" or replica.id in self._killed
         is_gone = is_gone or bool(replica.get("session"))
-        if is_gone or not _needs_slurms_word(outcome, replica):
+        if is_gone or not _needs_slurms_word(outcome):
             await self._conclude(replica, final_outcome(outcome, state if state and state.end else None))
 
     async def _conclude(self, replica: Replica, outcome: Mapping[str, Any]) -> None:
@@ -391,8 +392,6 @@ def _why_queued(state: EngineState) -> str:
     return f"Slurm: {state.reason}" if state.reason else "Slurm has it in its queue"
 
 
-def _needs_slurms_word(outcome: Mapping[str, Any], replica: Replica) -> bool:
-    """Of a lack of memory the job itself may not have noticed anything."""
-    if needs_slurms_word(outcome) or outcome.get("exit_code") == OUT_OF_MEMORY_CODE:
-        return True
-    return bool(replica.spec.resources.get("memory_bytes"))
+def _needs_slurms_word(outcome: Mapping[str, Any]) -> bool:
+    """A lack of memory the shim sees itself, unless it was killed for it."""
+    return needs_slurms_word(outcome) or outcome.get("exit_code") == OUT_OF_MEMORY_CODE

@@ -5,11 +5,14 @@ Each script is one line: it may go through a login shell of any kind, and in som
 
 import shlex
 
+from bgjob.remote.archive import code_name
+from bgjob.remote.loader import expanded
+
 NO_DIRECTORY, IMPOSSIBLE, UNKNOWN = 10, 11, 12
 SQUEUE = ("squeue", "--me", "--noheader", "--all", "--states=all")
 LOG_BYTES = 2000
-PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
-OLDEST = (3, 11)
+NEW = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
+OLD = ("python3.10", "python3.9")
 BATCH_CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]); from bgjob.agent.batch import main; main(sys.argv[2:])"
 )
@@ -56,6 +59,10 @@ CANCEL = (
 FORGET = 'rm -f "$1" "$1.taken" "$1.log"'
 # REQUEST: a line of JSON, or an empty one; then the log
 TAKEN = f'cat "$1.taken" 2> /dev/null; echo; tail -c {LOG_BYTES} "$1.log" 2> /dev/null; exit 0'
+# REQUESTS ID…: of each that was taken, its id and a line of JSON
+ALL_TAKEN = (
+    'cd "$1" || exit 0; shift; for id; do if [ -e "$id.taken" ]; then echo "$id $(cat "$id.taken")"; fi; done'
+)
 # COLUMNS: nodes, then the length of the queue
 INFO = (
     'sinfo --noheader --Node -O "$1" || exit 1; '
@@ -64,12 +71,21 @@ INFO = (
 )
 
 
-def batch(python: str | None, code: str, *words: str) -> str:
-    """The batch script: finds a Python of the node, and becomes it."""
-    pythons = " ".join(map(shlex.quote, [python] if python else PYTHONS))
-    is_new = shlex.quote(f"import sys; sys.exit(sys.version_info < {OLDEST})")
-    run = shlex.join(["-I", "-S", "-c", BATCH_CODE, code, *words])
+def batch(python: str | None, root: str, *words: str) -> str:
+    """The batch script: finds a Python of the node, and becomes it.
+
+    The shared directory has our code as the login node needs it, at least: for 3.11, or lowered for 3.9.
+    """
+    run = shlex.join(["-I", "-S", "-c", BATCH_CODE])
+    become = (
+        'become() { least=$1; code=$2; shift 2; [ -d "$code" ] || return 0; for python; do '
+        'if "$python" -I -S -c "import sys; sys.exit(sys.version_info < (3, $least))" 2> /dev/null; '
+        f'then exec "$python" {run} "$code" {shlex.join(words)}; fi; done; }}'
+    )
+    lines = [
+        f"become {least} {shlex.quote(f'{root}/code/{code}')} {expanded(python) if python else ' '.join(pythons)}"
+        for least, code, pythons in ((11, code_name(), NEW), (9, code_name(lowered=True), (*NEW, *OLD)))
+    ]
     return (
-        f'for python in {pythons}; do if "$python" -I -S -c {is_new} 2> /dev/null; then exec "$python" {run}; fi; '
-        f'done; echo "no Python of {OLDEST[0]}.{OLDEST[1]} or newer on $(hostname)" >&2; exit 127'
+        f'{become}; {"; ".join(lines)}; echo "bgjob: there is no Python of 3.11 or newer here" >&2; exit 127'
     )

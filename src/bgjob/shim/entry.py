@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> None:
     umask = become_plain()
     if stays := arguments[0] == "below":
         arguments = arguments[1:]
-        allocation.enter()
+        allocation.enter(is_shared=arguments[0] == "zygote")
     lock = become_dispatcher(arguments[1]) if arguments[0] == "queue" else None
     if arguments[0] == "queue" and lock is None:
         return

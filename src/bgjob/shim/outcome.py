@@ -38,8 +38,9 @@ def outcome_of(dead: Exit, cause: Cause, duration_s: float, log: LogWriter, limi
         "stdout_bytes": log.before[STDOUT],
         "stderr_bytes": log.before[STDERR],
     }
-    if cause.limit and limits:
-        outcome |= {"limit": cause.limit, "peak_memory_bytes": limits.peak_memory_bytes()}
+    if cause.limit:
+        peak_bytes = limits.peak_memory_bytes() if limits else None
+        outcome |= {"limit": cause.limit, "peak_memory_bytes": peak_bytes}
     return outcome
 
 

@@ -39,7 +39,7 @@ from bgjob.shim.stdin import Stdin
 from bgjob.shim.stop import Stop
 from bgjob.shim.terminal_size import TerminalSize
 from bgjob.shim.upkeep import Upkeep
-from bgjob.system import processes
+from bgjob.system import cgroup, processes
 from bgjob.system.allocation import Allocation
 
 TYPE_CHECKING = False
@@ -64,6 +64,8 @@ DURABLE_AFTER_S = 0.02
 # a client that kills the job is answered first, if the other processes of the job end so soon
 SEAL_AFTER_S = 0.005
 DEFAULT_GRACE_S = 5.0
+# As a shell tells that a SIGKILL has ended its child.
+KILLED_CODE = 137
 
 
 class Supervisor:
@@ -110,6 +112,8 @@ class Supervisor:
         loop.watch(self._signals, READABLE, self._on_signal)
         if Allocation.holder is not None:
             loop.watch(Allocation.holder, READABLE, self._on_holder_end)
+        # An engine makes a group for each allocation: what is counted there before its one job starts is none.
+        self._kills_before = cgroup.kills_for_memory() if Allocation.is_shared else 0
 
     def _made_limits(self) -> Limits:
         from bgjob.shim.limits import Limits  # few jobs have some
@@ -311,6 +315,8 @@ class Supervisor:
         self._pump.drain()  # what was printed last may be over a limit, before the kernel has said so
         if self._limits and not running.stopping:
             self._limits.end_by_kernel(dead)  # the kernel ended one process: the others end too
+        if Allocation.is_ours and not running.stopping and self._lacked_memory(dead):
+            self._end_by(Cause.over_limit("memory"), signal.SIGKILL, 0.0)
         cause = running.stopping or dead.cause
         if self._rerun is None or not self._rerun.follows(dead, cause):
             return self._write_outcome(dead, cause)
@@ -318,6 +324,12 @@ class Supervisor:
         self._stdin.end_all("the job has ended, and is about to be run again")
         self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
         return True
+
+    def _lacked_memory(self, dead: Exit) -> bool:
+        """Of several jobs in one allocation, it was one that a SIGKILL has ended, as its shell tells, too."""
+        if Allocation.is_shared and dead.signal != signal.SIGKILL and dead.exit_code != KILLED_CODE:
+            return False
+        return cgroup.kills_for_memory() > self._kills_before
 
     def _go_on(self) -> None:
         if self._rerun and isinstance(self._phase, Pausing) and not self._has_children:

@@ -93,6 +93,9 @@ class _Names:
 
 
 class Store:
+    is_elsewhere = False
+    """Of another machine: see store.elsewhere."""
+
     def __init__(self, home: str) -> None:
         self.home = _real_place(home)
         self._safe: Home | None = None

@@ -12,13 +12,15 @@ import os
 class Allocation:
     is_ours = False
     """This process is in one."""
+    is_shared = False
+    """Other jobs run in it, too."""
     holder: int | None = None
     """A descriptor that becomes readable when the holder has ended; None where the system has no such thing."""
 
 
-def enter() -> None:
+def enter(*, is_shared: bool) -> None:
     """In a process that the holder has started."""
-    Allocation.is_ours = True
+    Allocation.is_ours, Allocation.is_shared = True, is_shared
     try:
         Allocation.holder = os.pidfd_open(os.getppid())
     except (AttributeError, OSError):

@@ -105,6 +105,13 @@ def make_groups(job_id: str, limits: Mapping[str, float], tops: Tops | None = No
     return groups
 
 
+def kills_for_memory(tops: Tops | None = None) -> int:
+    """How often the kernel has killed a process of our own group for lack of memory; 0 if it does not tell."""
+    tops = find_tops() if tops is None else tops
+    here, version = (tops["memory"][1], 1) if "memory" in tops else (tops.get("", ("", ""))[1], 2)
+    return Group(here, version).refusals(MEMORY)
+
+
 def enforceable(tops: Tops | None = None) -> list[str]:
     """The limits for which the kernel lets us make a group. Makes none."""
     tops = find_tops() if tops is None else tops
