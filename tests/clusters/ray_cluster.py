@@ -4,7 +4,6 @@ Whatever it starts is below a process that ends it, by pid; `ray stop` would end
 """
 
 import contextlib
-import importlib.util
 import itertools
 import os
 import re
@@ -15,8 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import pytest
 
 from bgjob.system import processes
 from tests.clusters.machine import Machine
@@ -51,11 +48,6 @@ class Hidden:
             raise ModuleNotFoundError("bgjob is not installed on the nodes", name=name)
 sys.meta_path.insert(0, Hidden())
 """
-
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None and not os.environ.get("CI"),
-    reason="Ray is not installed here: scripts/test clusters installs it, pip install 'bgjob[ray]' too",
-)
 
 
 @dataclass

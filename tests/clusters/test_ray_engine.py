@@ -19,14 +19,14 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
+from bgjob.core.targets import Target
 from bgjob.remote.ray import RayGateway
 from bgjob.remote.ray_process import PACKAGE, STUB
 from bgjob.system import processes
-from tests.clusters.ray_cluster import RayCluster, needs_ray, ray_cluster
+from tests.clusters.installed import need
+from tests.clusters.ray_cluster import RayCluster, ray_cluster
 from tests.support.gate import Gate
 from tests.support.waiting import wait_until
-
-pytestmark = needs_ray
 
 CPUS_OF_A_NODE = 2
 HEAD, WORKER = "127.0.0.11", "127.0.0.12"
@@ -37,6 +37,7 @@ ECHO = ["-c", "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write
 @contextlib.contextmanager
 def new_cluster() -> Iterator[RayCluster]:
     """A head, and a node that says that it has GPUs. Sockets are in its directory: so its path is short."""
+    need("ray")
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bgjob-ray-")))
         yield stack.enter_context(ray_cluster(directory, {}, {"num-gpus": "2", "labels": "kind=gpu"}))
@@ -130,7 +131,7 @@ class Near:
 
 @contextlib.contextmanager
 def connected(portal: BlockingPortal, address: str) -> Iterator[Near]:
-    near = Near(portal, RayGateway("ray", address))
+    near = Near(portal, RayGateway(lambda: Target(name="ray", kind="ray", address=address)))
     yield near
     for job_id in near.requests:
         near.release(job_id)
@@ -172,15 +173,15 @@ def test_without_ray_it_is_said_how_to_install_it(portal: BlockingPortal, tmp_pa
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     bare.chmod(0o700)
-    with pytest.raises(
-        TargetUnreachable, match=r"Ray is not installed for .*python: pip install 'bgjob\[ray\]'"
-    ):
-        portal.call(RayGateway("ray", "127.0.0.11:1", str(bare)).info)
+    target = Target(name="ray", kind="ray", address="127.0.0.11:1", python=str(bare))
+    with pytest.raises(TargetUnreachable, match=r"python has no package ray: pip install 'bgjob\[ray\]'"):
+        portal.call(RayGateway(lambda: target).info)
 
 
 def test_an_address_where_nobody_listens_is_said_at_once(portal: BlockingPortal) -> None:
+    target = Target(name="ray", kind="ray", address="127.0.0.11:1")
     with pytest.raises(TargetUnreachable, match=r"no Ray answers at 127\.0\.0\.11:1: .*refused"):
-        portal.call(RayGateway("ray", "127.0.0.11:1").info)
+        portal.call(RayGateway(lambda: target).info)
 
 
 def test_a_gateway_that_was_killed_is_started_again_and_its_leases_are_there(near: Near) -> None:
