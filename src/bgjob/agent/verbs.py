@@ -21,7 +21,9 @@ from bgjob.core.job import Queued, Running
 QUICK = frozenset({"ping", "follow", "unfollow"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
-VERBS = QUICK | CHANGING | {"status", "news", "info"}
+# Ended by a cancel.
+WAITING = frozenset({"news"})
+VERBS = QUICK | CHANGING | WAITING | {"status", "info"}
 
 
 class Verbs:
@@ -32,7 +34,7 @@ class Verbs:
     def call(self, verb: str, words: Mapping[str, Any], wait: Cancellation | None = None) -> Any:
         if verb not in VERBS:
             raise BgjobError(f"This agent does not know {verb[:40]!r}: it may be of an older version.")
-        waits = {"wait": wait} if verb == "news" else {}
+        waits = {"wait": wait} if verb in WAITING else {}
         return getattr(self, verb)(**words, **waits)
 
     def connected(self, job_id: str) -> socket.socket:
