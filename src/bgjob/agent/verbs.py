@@ -25,9 +25,11 @@ from bgjob.link.control import NoShim
 QUICK = frozenset({"ping", "follow", "unfollow"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
-VERBS = QUICK | CHANGING | {"status", "news", "info"}
+# Ended by a cancel.
+WAITING = frozenset({"news"})
+VERBS = QUICK | CHANGING | WAITING | {"status", "info"}
 # What can be asked about jobs of another machine: how they have ended.
-ELSEWHERE = QUICK | {"news"}
+ELSEWHERE = QUICK | WAITING
 
 
 class Verbs:
@@ -45,7 +47,7 @@ class Verbs:
             raise BgjobError(
                 f"The jobs of {self._context.store.home} are another machine's: here they are only read."
             )
-        waits = {"wait": wait} if verb == "news" else {}
+        waits = {"wait": wait} if verb in WAITING else {}
         function = getattr(Verbs, verb)
         return function(self, **_known(function, words), **waits)
 
