@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clusters.by_engine import SLOWEST, ByEngine, group_of
-from tests.clusters.engine import Engine, Local, Ray, Ssh
+from tests.clusters.engine import Engine, Local, Ray, Slurm, Ssh
 from tests.clusters.held import Held
 from tests.clusters.installed import need
 from tests.clusters.ray_cluster import RayCluster, ray_cluster
@@ -80,6 +80,13 @@ def slurm_cluster(
 @pytest.fixture(scope="session")
 def slurm_jobs(slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> SlurmJobs:
     return SlurmJobs(slurm_cluster, tmp_path_factory.mktemp("shared") / "root")
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    need("slurm")
+    with SlurmCluster(tmp_path_factory.mktemp("slurm") / "cluster") as cluster:
+        yield Slurm(cluster)
 
 
 @pytest.fixture

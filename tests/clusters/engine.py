@@ -11,6 +11,7 @@ from typing import Protocol
 from bgjob.remote.ray_process import STUB
 from bgjob.system import processes
 from tests.clusters.ray_cluster import RayCluster
+from tests.clusters.slurm_cluster import SlurmCluster
 from tests.clusters.ssh_hosts import SshHost, SshHosts
 from tests.support.process_table import every_pid, wait_until_gone
 
@@ -21,6 +22,8 @@ class Engine(Protocol):
     kind: str
     whole: Mapping[str, object]
     """The options of a job that leaves no room for another one, where the target has one slot."""
+    environ: Mapping[str, str]
+    """What whoever uses it needs in the environment."""
 
     def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
         """The entry of the target in targets.toml, with this home over there; empty: jobs are local."""
@@ -40,6 +43,7 @@ class Local:
 
     kind = "local"
     whole: Mapping[str, object] = {}
+    environ: Mapping[str, str] = {}
 
     def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
         return {}
@@ -59,6 +63,7 @@ class Ssh:
 
     kind = "ssh"
     whole: Mapping[str, object] = {}
+    environ: Mapping[str, str] = {}
 
     def __init__(self, hosts: SshHosts, name: str = "h1") -> None:
         self.hosts = hosts
@@ -85,11 +90,50 @@ class Ssh:
         return self.host.machine.pid_here(pid_there)
 
 
+class Slurm:
+    """A cluster of three nodes. One of them alone has the label `slow`: there is room for one job of two CPUs."""
+
+    kind = "slurm"
+    whole: Mapping[str, object] = {"cpus": 2, "labels": {"speed": "slow"}}
+
+    def __init__(self, cluster: SlurmCluster) -> None:
+        self.cluster = cluster
+        self.environ: Mapping[str, str] = {"SLURM_CONF": str(cluster.conf)}
+
+    def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
+        home.mkdir(mode=0o700, exist_ok=True)
+        return {"kind": "slurm", "home": str(home)}
+
+    def cut_line(self) -> None:
+        """The steps in which agents are."""
+        for pid in every_pid():
+            if processes.name_of(pid) == "srun" and self._is_ours(pid):
+                os.kill(pid, signal.SIGKILL)
+
+    def _is_ours(self, pid: int) -> bool:
+        environ = (processes.read_if_there(f"/proc/{pid}/environ") or b"").split(b"\0")
+        return f"SLURM_CONF={self.cluster.conf}".encode() in environ
+
+    @contextlib.contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Its controller answers nobody, and agents are cut off."""
+        self.cluster.stop_daemon("slurmctld")
+        try:
+            self.cut_line()
+            yield
+        finally:
+            self.cluster.continue_daemon("slurmctld")
+
+    def pid_here(self, job_id: str, pid_there: int) -> int:
+        return pid_there
+
+
 class Ray:
     """A cluster whose head has most of its CPUs, which are only counted."""
 
     kind = "ray"
     whole: Mapping[str, object] = {"cpus": 60}
+    environ: Mapping[str, str] = {}
     nodes: tuple[Mapping[str, str], ...] = (
         {"num-cpus": "100"},
         {"num-cpus": "8", "num-gpus": "2", "labels": "kind=gpu"},

@@ -44,6 +44,7 @@ class Target(contextlib.AbstractContextManager["Target"]):
         write_targets(directory / "config", {NAME: table} if table else {})
         self.settings = {
             "XDG_CONFIG_HOME": str(directory / "config"),
+            **engine.environ,
             "MCP_BG_MAX_JOBS": str(MOST_JOBS if table else max_jobs),
             **settings,
         }

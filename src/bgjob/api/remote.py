@@ -52,6 +52,9 @@ def _request(
     context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
 ) -> dict[str, Any]:
     """As a caller over there would ask. Patterns stay here, where there is RE2; so do sessions and notices."""
+    has_own_queue = context.targets[str(spec.target)].kind != "ssh"
+    if has_own_queue:
+        _check_queue(spec)
     asked: dict[str, Any] = {
         "cwd": spec.cwd,
         "env": dict(environment) or None,
@@ -62,13 +65,23 @@ def _request(
         "rows": spec.rows,
         "cols": spec.cols,
         "stdin": spec.stdin,
-        "queue": bool(spec.queue),
+        "queue": bool(spec.queue) and not has_own_queue,
         "after": _after(context, spec),
         "by": {name: value for name, value in spec.by.items() if name != "session"},
         "options": {**_options(spec), **({} if priority is None else {"priority": priority})},
     }
     start = {"command": spec.command, "asked": asked}
     return {"start": start, "resources": dict(spec.resources)}
+
+
+def _check_queue(spec: Spec) -> None:
+    """A cluster queues what it has no room for, and knows nothing of our queue."""
+    if spec.queue.get("after") or spec.queue.get("not_before"):
+        raise InvalidArgument(
+            f" and delay_s do not go with target {spec.target}, which has a queue of its own.",
+            "Start it once wait_for_job has told of the other job's end.",
+            argument="after",
+        )
 
 
 def _options(spec: Spec) -> dict[str, Any]:

@@ -135,7 +135,8 @@ class RayEngine:
             self._news.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._pause_s())
-        await self._close_idle_hosts()
+            if not self._replicas:
+                await self._close_idle_hosts()  # meanwhile another job may come
 
     def _pause_s(self) -> float:
         waiting = [each.spec.created_at for each in self._replicas.values() if not each.get("host")]

@@ -206,7 +206,8 @@ class SlurmEngine:
     async def _poll(self) -> None:
         while self._replicas:
             await self._look()
-        await self._close_idle_hosts()
+            if not self._replicas:
+                await self._close_idle_hosts()  # meanwhile another job may come
 
     async def _look(self) -> None:
         try:
