@@ -34,8 +34,6 @@ from bgjob.system.outbox import Outbox
 BEAT_S, SILENCE_S = 5.0, 60.0
 # How long a start, a kill or input may take once nobody hears of it any more.
 FINISH_S = 60.0
-# How long the end of a job may take that Slurm has told to end, as it told us; and until it has arrived.
-TOLD_S, LOOK_AGAIN_S = 8.0, 0.02
 
 
 class Wire(NamedTuple):
@@ -179,14 +177,7 @@ class Session:
 
     def _end_by_thread(self) -> None:
         """By a signal: the thread that it interrupts may hold a lock."""
-        threading.Thread(target=self._end_when_told).start()
-
-    def _end_when_told(self) -> NoReturn:
-        """Slurm ends what is in an allocation at once: jobs, and agents that are to tell of their ends."""
-        deadline = time.monotonic() + TOLD_S
-        while self._verbs.has_untold() and time.monotonic() < deadline:
-            time.sleep(LOOK_AGAIN_S)
-        self._end()
+        threading.Thread(target=self._end).start()
 
     def _end(self) -> NoReturn:
         self._ending.acquire()  # once

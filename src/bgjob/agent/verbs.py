@@ -80,9 +80,6 @@ class Verbs:
                 self._holds[allocation] = in_hold(self._context, allocation)
             return self._holds[allocation]
 
-    def has_untold(self) -> bool:
-        return self._news.has_untold()
-
     def kill(
         self, job: str, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False
     ) -> dict[str, Any]:
