@@ -3,7 +3,6 @@
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ from tests.clusters.ssh_hosts import SshHosts
 from tests.clusters.target import Target
 
 NewTarget = Callable[..., Target]
-# Until there is a relay.
-collect_ignore = [] if find_spec("bgjob.remote") else ["drills"]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByEngine:

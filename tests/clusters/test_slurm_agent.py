@@ -165,7 +165,7 @@ def test_a_killed_step_is_no_end_of_the_job(jobs: SlurmJobs, gate: Gate) -> None
 
     async def lose_and_find() -> dict[str, Any]:
         first = await jobs.open_in(state)
-        os.kill(first._process.pid, signal.SIGKILL)
+        first._process.kill()
         await first.wait_broken()
         with pytest.raises(TargetUnreachable):
             await first.call("ping")
@@ -262,7 +262,7 @@ def test_a_job_of_a_held_allocation_outlives_its_agent(
         first = await jobs.open_in(session)
         job = await started(first, session, f"{gate.pause}; exit 11")
         await asyncio.to_thread(gate.wait_until_reached)
-        os.kill(first._process.pid, signal.SIGKILL)
+        first._process.kill()
         await first.wait_broken()
         await first.close()
         second = await jobs.open_in(session)
