@@ -79,16 +79,20 @@ def request(root: Path, command: str, **asked: object) -> str:
     return job
 
 
-def outcome(home: Path, job: str) -> dict[str, Any]:
-    found: list[dict[str, Any] | None] = [None]
+def record(home: Path, job: str, name: str) -> dict[str, Any]:
+    """Of the job's directory, once it is there."""
+    found: dict[str, Any] = {}
 
     def is_there() -> bool:
-        found[0] = jobdir.read_record(f"{home}/jobs/{job}/{jobdir.OUTCOME}")
-        return found[0] is not None
+        found.update(jobdir.read_record(f"{home}/jobs/{job}/{name}") or {})
+        return bool(found)
 
-    wait_until(is_there, "the job has ended")
-    assert found[0]
-    return found[0]
+    wait_until(is_there, f"there is {name}")
+    return found
+
+
+def outcome(home: Path, job: str) -> dict[str, Any]:
+    return record(home, job, jobdir.OUTCOME)
 
 
 def output(home: Path, job: str) -> bytes:
@@ -168,13 +172,13 @@ def test_its_job_ends_with_it(batch: StartBatch, root: Path, home: Path, gate: G
     wait_until(lambda: not processes.marked(job))
 
 
-def test_a_killed_shim_has_a_guard_and_a_killed_guard_is_not_missed(
+def test_a_shim_whose_guard_was_killed_is_waited_for(
     batch: StartBatch, root: Path, home: Path, gate: Gate
 ) -> None:
     job = request(root, f"{gate.pause}; exit 5")
     script = batch("run-job", job)
     gate.wait_until_reached()
-    run = jobdir.read_record(f"{home}/jobs/{job}/{jobdir.RUN}") or {}
+    run = record(home, job, jobdir.RUN)
     guard = processes.stat_of(run["shim_pid"])[processes.PARENT]
     assert processes.stat_of(guard)[processes.PARENT] == script.pid
     os.kill(guard, signal.SIGKILL)
