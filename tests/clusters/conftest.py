@@ -1,6 +1,7 @@
 """Hosts and clusters, one of each for all tests of a worker; and which tests share a worker."""
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from tests.clusters.by_engine import SLOWEST, ByEngine, group_of
-from tests.clusters.engine import Engine, Local, Ssh
+from tests.clusters.engine import Engine, Local, Ray, Ssh
 from tests.clusters.held import Held
 from tests.clusters.installed import need
+from tests.clusters.ray_cluster import RayCluster, ray_cluster
 from tests.clusters.slurm_cluster import SlurmCluster, Track, can_track_by_group
 from tests.clusters.slurm_jobs import SlurmJobs
 from tests.clusters.ssh_hosts import SshHosts
@@ -36,6 +38,20 @@ def ssh_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
     need("ssh")
     with SshHosts(tmp_path_factory.mktemp("ssh") / "hosts") as hosts:
         yield hosts
+
+
+@pytest.fixture(scope="session")
+def shared_ray() -> Iterator[RayCluster]:
+    """Its sockets are in its directory: so its path is short."""
+    need("ray")
+    with contextlib.ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bgjob-ray-"))
+        yield stack.enter_context(ray_cluster(Path(directory), *Ray.nodes))
+
+
+@pytest.fixture(scope="session")
+def ray(shared_ray: RayCluster) -> Engine:
+    return Ray(shared_ray)
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,18 @@
 """What jobs run on, as the tests of targets see it: one class for each kind, the same words for all."""
 
 import contextlib
+import os
+import signal
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from bgjob.remote.ray_process import STUB
+from bgjob.system import processes
+from tests.clusters.ray_cluster import RayCluster
 from tests.clusters.ssh_hosts import SshHost, SshHosts
+from tests.support.process_table import every_pid, wait_until_gone
 
 
 class Engine(Protocol):
@@ -76,3 +83,58 @@ class Ssh:
 
     def pid_here(self, job_id: str, pid_there: int) -> int:
         return self.host.machine.pid_here(pid_there)
+
+
+class Ray:
+    """A cluster whose head has most of its CPUs, which are only counted."""
+
+    kind = "ray"
+    whole: Mapping[str, object] = {"cpus": 60}
+    nodes: tuple[Mapping[str, str], ...] = (
+        {"num-cpus": "100"},
+        {"num-cpus": "8", "num-gpus": "2", "labels": "kind=gpu"},
+    )
+
+    def __init__(self, cluster: RayCluster) -> None:
+        self.cluster = cluster
+        self._away = cluster.directory / "away"
+        self._python = cluster.directory / "python"
+        self._python.write_text(f'#!/bin/sh\n[ ! -e {self._away} ] && exec {sys.executable} "$@"\n')
+        self._python.chmod(0o700)
+
+    def table(self, home: Path, max_jobs: int) -> Mapping[str, object]:
+        return {
+            "kind": "ray",
+            "address": self.cluster.address,
+            "home": str(home),
+            "python": str(self._python),
+        }
+
+    def cut_line(self) -> None:
+        for pid in self.gateways():
+            os.kill(pid, signal.SIGKILL)
+            wait_until_gone(pid)
+
+    @contextlib.contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """No gateway can be started."""
+        self._away.touch()
+        try:
+            self.cut_line()
+            yield
+        finally:
+            self._away.unlink()
+
+    def gateways(self) -> list[int]:
+        """To this cluster, of any relay."""
+        words = {
+            pid: (processes.read_if_there(f"/proc/{pid}/cmdline") or b"").split(b"\0") for pid in every_pid()
+        }
+        return [
+            pid
+            for pid, argv in words.items()
+            if STUB.encode() in argv and self.cluster.address.encode() in argv
+        ]
+
+    def pid_here(self, job_id: str, pid_there: int) -> int:
+        return pid_there

@@ -61,7 +61,7 @@ class FarSide:
         wait_until(are_alone, "there are a relay and its keeper")
         return found
 
-    def ssh(self, _job_id: str) -> list[int]:
+    def client(self, _job_id: str) -> list[int]:
         return self.hosts.clients()
 
     # -- there ------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def end_relays(home: Path) -> None:
 
 def end_far_processes(home: Path) -> None:
     """Of the jobs in the home over there, which are not to be left after a test that failed."""
-    ids = [path.name for path in (home / "jobs").glob("*")]
+    ids = [path.name for jobs in ("jobs/*", "*/jobs/*") for path in home.glob(jobs)]
 
     def are_gone() -> bool:
         left = [pid for job_id in ids for pid in processes.marked(job_id)]

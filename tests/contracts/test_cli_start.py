@@ -39,6 +39,13 @@ FOR_OTHER_COMMANDS = {
     *("bgjob.mcp", "bgjob.web", "bgjob.watch", "bgjob.clients", "bgjob.protocol", "bgjob.terminal.emulator"),
     *("bgjob.api.jobs", "bgjob.api.events", "bgjob.api.execute", "bgjob.api.wait", "bgjob.api.doctor"),
     *("bgjob.cli.completion.table", "bgjob.cli.man_page", "bgjob.core.config_file"),
+    *(
+        "bgjob.core.targets",
+        "bgjob.core.target_keys",
+        "bgjob.api.targets",
+        "bgjob.api.remote",
+        "bgjob.remote",
+    ),
 }
 STARTS_JOBS = {"subprocess", "bgjob.api.start", "bgjob.core.policy", "bgjob.core.shell_reader"}
 READS_JOBS = {"bgjob.api.context", "bgjob.store", "bgjob.link", "argparse", "socket", "threading", "shutil"}
@@ -49,10 +56,10 @@ TAB = ("completion", "--complete", "zsh", "bgjob", "logs", "")
 COMMANDS = [
     (("--version",), 11, 80, READS_JOBS | {"json", "ctypes"}),
     (TAB, 24, 110, READS_JOBS),
-    (("ps",), 95, 205, STARTS_JOBS),
+    (("ps",), 98, 208, STARTS_JOBS),
     (("status",), 100, 215, STARTS_JOBS),
     (("logs",), 100, 215, STARTS_JOBS),
-    (("run", "--", "true"), 78, 195, READS_OUTPUT),
+    (("run", "--", "true"), 81, 198, READS_OUTPUT),
 ]
 
 

@@ -97,7 +97,7 @@ class TestTheMap:
         assert files_on_the_map() == files_on_disk()
 
     def test_it_fits_on_a_screen(self) -> None:
-        assert len(the_map()) <= 46
+        assert len(the_map()) <= 50
         assert max(map(len, the_map())) <= 110
 
     def test_the_old_names_are_all_that_lies_beside_the_folders(self) -> None:

@@ -7,8 +7,6 @@ reference_schemas.json is what PyPI `mcp-background-job` 0.1.2 answered to tools
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from bgjob.mcp import schema as mcp_schema
 from bgjob.mcp.tools import TOOLS
 from tests.contracts import golden
 from tests.support.raw_client import RawClient
+from tests.support.tool_schemas import MAX_TOKENS, lint, tokens
 
 Schema = dict[str, Any]
 
@@ -29,7 +28,6 @@ STATUS_WORDS = ["running", "completed", "failed", "killed"]
 KILL_WORDS = ["killed", "already_terminated", "not_found"]
 # Only a job that asked for the queue has the one, and only a call with only_signal is answered by the other.
 ADDED_WORDS = {"queued", "signaled"}
-MAX_TOKENS = 3_950
 
 each_tool = pytest.mark.parametrize("name", sorted(REFERENCE))
 
@@ -62,10 +60,7 @@ def test_every_recorded_schema_has_its_tool_and_there_are_no_others(tools: dict[
 
 
 def test_all_tools_together_cost_a_model_little(tools: dict[str, Schema]) -> None:
-    """A title is for people: no client shows it to a model."""
-    seen = [{key: value for key, value in tool.items() if key != "title"} for tool in tools.values()]
-    compact = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode()
-    assert len(compact) / 4 <= MAX_TOKENS
+    assert tokens(list(tools.values())) <= MAX_TOKENS
 
 
 def test_the_directorys_linter_finds_nothing(tools: dict[str, Schema], tmp_path: Path) -> None:
@@ -75,18 +70,6 @@ def test_the_directorys_linter_finds_nothing(tools: dict[str, Schema], tmp_path:
 def test_the_linter_does_find_something_in_a_bad_tool(tmp_path: Path) -> None:
     bad = {"name": "x", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
     assert lint([bad], tmp_path) != []
-
-
-def lint(tools: list[Schema], directory: Path) -> list[Schema]:
-    """All findings of `tdqs lint`, of the server and of its tools."""
-    listing = directory / "tools.json"
-    listing.write_text(json.dumps({"tools": tools}))
-    tdqs = Path(sys.executable).with_name("tdqs")
-    command = [str(tdqs), "lint", "--file", str(listing), "--format", "json", "--fail-on", "never"]
-    report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    assert len(report["tools"]) == len(tools)
-    of_tools = [finding for tool in report["tools"] for finding in [*tool["findings"], *tool["flags"]]]
-    return [*report["findings"], *report["shadowCandidates"], *of_tools]
 
 
 @each_tool

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bgjob import __version__
+from bgjob.core.options import TARGET
 from bgjob.home import event_log
 from bgjob.store.store import Store
 from tests.support.homes import end_all_jobs
@@ -118,6 +119,17 @@ class TestTheStore:
         assert store["free_bytes"] > 0
         assert store["start"]["required"] == ["command"]
         assert "pty" in store["start"]["properties"]
+        assert "target" not in store["start"]["properties"]
+        assert "memory" in store["options"]
+        assert not set(TARGET) & store["options"].keys()
+
+    def test_the_form_of_a_start_names_targets_where_there_are_some(self, tmp_path: Path) -> None:
+        (tmp_path / "bgjob").mkdir()
+        (tmp_path / "bgjob/targets.toml").write_text('[gpu]\nkind = "ssh"\nhost = "gpu"\n')
+        with HttpServer(tmp_path / "home", XDG_CONFIG_HOME=str(tmp_path)) as server:
+            store = read(PageLogin(server), "/api/store")
+        assert store["start"]["properties"]["target"]["enum"] == ["gpu"]
+        assert set(TARGET) < store["options"].keys()
 
 
 class TestLines:

@@ -11,11 +11,13 @@ from anyio.from_thread import BlockingPortal
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
+from bgjob.api import Jobs, Typed
+from bgjob.core.errors import InvalidCommand, NotAllowed
 from bgjob.mcp.server import INSTRUCTIONS
-from tests.contracts.test_schemas import MAX_TOKENS, lint
 from tests.support.far_machine import NAME, FarMachine, far_machine
 from tests.support.raw_client import RawClient
 from tests.support.server import Server, ToolError
+from tests.support.tool_schemas import MAX_TOKENS, lint, tokens
 from tests.support.waiting import wait_until
 
 MORE = """
@@ -83,9 +85,7 @@ class TestWhatIsListed:
         assert lint(client.tools(), tmp_path) == []
 
     def test_they_cost_a_model_little(self, client: RawClient) -> None:
-        seen = [{key: value for key, value in tool.items() if key != "title"} for tool in client.tools()]
-        compact = json.dumps(seen, separators=(",", ":"), ensure_ascii=False).encode()
-        assert len(compact) / 4 <= MAX_TOKENS + TARGETS_COST_TOKENS
+        assert tokens(client.tools()) <= MAX_TOKENS + TARGETS_COST_TOKENS
 
     def test_there_is_a_resource_of_them(self, client: RawClient) -> None:
         found = client.ask("resources/list")["result"]["resources"]
@@ -143,6 +143,15 @@ class TestAJobOfATarget:
         listed = {job["job_id"]: job for job in server.call("list_jobs")["jobs"]}
         assert listed[job_id]["target"] == NAME
 
+    def test_is_another_than_one_of_the_same_name_here(self, server: Server) -> None:
+        there = server.execute("cat", target=NAME, name="dev")
+        here = server.call("execute_command", command="cat", name="dev", if_running="reuse")
+        assert "reused" not in here
+        again = server.call("execute_command", command="cat", name="dev", if_running="reuse", target=NAME)
+        assert (again["job_id"], again["reused"]) == (there, True)
+        for job_id in (there, here["job_id"]):
+            assert server.call("kill_job", job_id=job_id)["status"] == "killed"
+
     def test_is_refused_if_nobody_knows_the_target(self, server: Server, far: FarMachine) -> None:
         with pytest.raises(ToolError) as refusal:
             server.execute("true", target="gpu")
@@ -179,6 +188,32 @@ class TestAJobOfATarget:
             far.accept_connections()
         assert server.call("kill_job", job_id=job_id)["status"] == "killed"
         assert "unreachable" not in server.status(job_id)
+
+
+class TestAnAllowListOfThisServer:
+    @pytest.fixture
+    def jobs(self, far: FarMachine) -> Iterator[Jobs]:
+        with contextlib.closing(far.open(MCP_BG_ALLOWED_COMMANDS="^echo ,^cat$")) as jobs:
+            yield jobs
+
+    def test_holds_for_targets(self, jobs: Jobs) -> None:
+        with pytest.raises(InvalidCommand, match="ls"):
+            jobs.execute("ls", target=NAME)
+        with pytest.raises(InvalidCommand, match="env cannot be set"):
+            jobs.execute("echo hi", target=NAME, env={"PATH": "/tmp"})
+        with pytest.raises(InvalidCommand, match="cwd cannot be set for a target"):
+            jobs.execute("echo hi", target=NAME, cwd="/tmp")
+        job = jobs.execute("echo hi", target=NAME)
+        assert job.spec.restricted
+        assert jobs.wait_for([job.id], timeout_s=30)[0].output.stdout == "hi\n"
+
+    def test_lets_it_type_only_into_what_such_a_server_started(self, jobs: Jobs, server: Server) -> None:
+        own, other = jobs.execute("cat", target=NAME).id, server.execute("cat", target=NAME)
+        assert jobs.interact(own, Typed("hi")).output.stdout == "hi\n"
+        with pytest.raises(NotAllowed, match="started it on another machine"):
+            jobs.interact(other, Typed("hi"))
+        for job_id in (own, other):
+            assert jobs.kill(job_id).status == "killed"
 
 
 class TestTheResource:

@@ -79,7 +79,6 @@ class TestWhatATargetIsAskedFor:
         ("given", "kept"),
         [
             ({"cpus": 4}, {"cpus": 4.0}),
-            ({"cpus": "0.5"}, {"cpus": 0.5}),
             ({"gpus": "2"}, {"gpus": 2}),
             ({"gpus": 0}, {"gpus": 0}),
             ({"memory": "16GB"}, {"memory_bytes": 16 << 30}),
@@ -142,6 +141,11 @@ class TestWhatATargetIsAskedFor:
             InvalidArgument, match=f"^{name} needs a target of kind slurm, and this one is of kind ray"
         ):
             resources_of({name: 1}, "ray")
+
+    def test_may_be_a_part_of_a_cpu_of_ray_and_not_of_slurm(self) -> None:
+        assert resources_of(checked({"cpus": "0.5"}), "ray") == {"cpus": 0.5}
+        with pytest.raises(InvalidArgument, match=r"^cpus=0\.5 is not valid: Slurm gives whole CPUs"):
+            resources_of(checked({"cpus": "0.5"}), "slurm")
 
     @pytest.mark.parametrize("kind", [None, "ssh"])
     def test_leaves_memory_a_limit_elsewhere(self, kind: str | None) -> None:

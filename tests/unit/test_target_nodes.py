@@ -40,7 +40,7 @@ SLURM = {
         {**SLURM_NODE, "name": "n3", "state": "mixed", "cpus_free": 2},
         SLURM_NODE,
     ],
-    "queued": 7,
+    "queue": {"queued": 7},
 }
 RAY = {
     "nodes": [
@@ -110,7 +110,7 @@ def test_all_that_are_up_count_together() -> None:
     [
         {},
         {"nodes": None},
-        {"nodes": [None, 5, "n1"]},
+        {"nodes": [None, 5, "n1"], "queue": 5},
         {"nodes": [{}]},
         {"nodes": [{"node": "a", "cpus": "many", "load": "high", "labels": 5, "total": 3, "gpus": True}]},
     ],

@@ -12,4 +12,7 @@ next one goes on.
     log_news   ... of its log
     tunnel     a connection to a job's socket
     host       what this machine is, and has
+    batch      the batch script of a cluster's job
+    below      ... the process above all jobs of its allocation
+    busy       ... which ends when its agents have told all
 """

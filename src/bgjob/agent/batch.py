@@ -16,6 +16,7 @@ from typing import Any
 from bgjob.agent.allocation import on_node, variables_of_allocation
 from bgjob.agent.below import Below
 from bgjob.agent.busy import linger
+from bgjob.agent.host import own_environ
 from bgjob.api.context import Context, checked_settings
 from bgjob.api.start_once import start_once
 from bgjob.core.config import own_variables
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> None:
 def _own_environ() -> dict[str, str]:
     """Without the settings of a server that submitted us: they are about its own machine."""
     foreign = own_variables(os.environ) | {"BGJOB_HOME", "BGJOB_ID"}
-    return {name: value for name, value in os.environ.items() if name not in foreign}
+    return {name: value for name, value in own_environ(os.environ).items() if name not in foreign}
 
 
 def _node(environ: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from bgjob import __version__
@@ -12,6 +13,9 @@ from bgjob.system import processes
 ASK_S = 5.0
 GPU_WORDS = ("name", "memory.total", "memory.used", "utilization.gpu")
 MIB = 1 << 20
+# Of the connection that has brought us, which jobs outlive. A bash that finds them takes itself for one that was
+# started by ssh, and runs ~/.bashrc before its command.
+CONNECTION = ("SSH_CLIENT", "SSH2_CLIENT", "SSH_CONNECTION", "SSH_TTY")
 
 
 def hello(home: str) -> dict[str, Any]:
@@ -25,6 +29,11 @@ def hello(home: str) -> dict[str, Any]:
         "home": home,
         "pid": os.getpid(),
     }
+
+
+def own_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """What jobs have of the environment of an agent."""
+    return {name: value for name, value in environ.items() if name not in CONNECTION}
 
 
 def facts() -> dict[str, Any]:

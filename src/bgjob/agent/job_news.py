@@ -29,6 +29,7 @@ class JobNews:
         """
         self._store, self._job_id = store, job_id
         self.directory, self.log_directory = store.directory(job_id), store.log_directory(job_id)
+        self.places = {self.directory, self.log_directory}
         told = {name.removeprefix(PREFIX): size for name, size in have.items()}
         self._log = LogNews(self.log_directory, told)
         # Of each record, the file that was told.

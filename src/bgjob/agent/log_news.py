@@ -1,18 +1,23 @@
 """What is new of a job's log, as pieces of its files, in an order in which a copy of it can be read at any time.
 
-Files come by their offsets, older ones first. The runs of a segment come before the bytes that they label; a
-run that labels no byte yet is held back, because its writer may still write another in its place. What is kept
-of a stream comes before it is told that the segment is gone. See home.log_format.
+First comes what is kept of the streams where segments were deleted: it counts in a copy only when it is told
+that the segment is gone, or when the copy has the segment after it. Then come segments, older ones first. The
+runs of a segment come before the bytes that they label; a run that labels no byte yet is held back, because
+its writer may still write another in its place. See home.log_format.
 """
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bgjob.home.layout import READ_ONLY, is_directory
-from bgjob.home.log_format import HEADER, RUN, RUNS_SUFFIX
+from bgjob.home.log_format import HEADER, KEPT_SUFFIXES, RUN, RUNS_SUFFIX
 
 FILE = re.compile(r"(0[0-9]{19})(\.runs|\.stdout|\.stderr)?", re.ASCII)
+KEPT = tuple(KEPT_SUFFIXES.values())
+File = tuple[int, str, str]
+"""Its offset, its name, and what is behind the offset in the name."""
 
 
 class Piece(NamedTuple):
@@ -43,28 +48,37 @@ class LogNews:
         """About so many bytes, if there are so many; at least one."""
         files = self._files()
         # Again, for what is kept: of a segment that is not listed, the copy is complete by now.
-        kept = {name: found for name, found in self._files().items() if found[2] in (".stdout", ".stderr")}
+        kept = {name: found for name, found in self._files().items() if found[2] in KEPT}
         segments = {name: found for name, found in files.items() if not found[2]}
         pieces: list[Piece] = []
-        for start, name, suffix in sorted((segments | kept).values()):
+        gone = self._forget(name for name in self._told if name.endswith(KEPT) and name not in kept)
+        if not self._take_all(kept, most_bytes, pieces):
+            return LogPieces(pieces, gone, False)
+        gone += self._forget(name for name in self._told if not name.endswith(KEPT) and name not in files)
+        return LogPieces(pieces, gone, self._take_all(segments, most_bytes, pieces))
+
+    def _take_all(self, files: Mapping[str, File], most_bytes: int, pieces: list[Piece]) -> bool:
+        """False: it would be more than that; or a file was deleted just now, and what follows it is to be read
+        from a newer list."""
+        for start, name, suffix in sorted(files.values()):
             left = most_bytes - sum(len(piece.data) for piece in pieces)
             try:
                 new, is_all = self._kept(name, left) if suffix else self._segment(name, start, left)
-            except FileNotFoundError:  # deleted just now: what follows is to be read from a newer list
-                return LogPieces(pieces, [], False)
+            except FileNotFoundError:
+                return False
             pieces += new
             if not is_all:
-                return LogPieces(pieces, [], False)
-        return LogPieces(pieces, self._forget_all_but(files.keys() | kept.keys()), True)
+                return False
+        return True
 
-    def _forget_all_but(self, names: set[str]) -> list[str]:
-        gone = [name for name in self._told if name not in names]
+    def _forget(self, names: Iterable[str]) -> list[str]:
+        gone = list(names)
         for name in gone:
             del self._told[name]
         return gone
 
-    def _files(self) -> dict[str, tuple[int, str, str]]:
-        """(offset, name, suffix) of each file of the log, by its name."""
+    def _files(self) -> dict[str, File]:
+        """By their names."""
         try:
             names = os.listdir(self._directory) if is_directory(self._directory) else []
         except FileNotFoundError:

@@ -7,7 +7,6 @@ what it has.
 import json
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,7 @@ from bgjob.home.event_log import Cursor
 from bgjob.home.layout import is_directory
 from bgjob.remote.codec import Message
 from bgjob.store import event_reader
-from bgjob.system.inotify import LOOK_EVERY_S, Inotify
+from bgjob.system.inotify import LOOK_EVERY_S, SAFETY_S, Inotify
 from bgjob.system.waker import Waker
 
 # The least that a job gets of an answer, if it has so much: small pieces would cost more than they tell.
@@ -36,11 +35,13 @@ class News:
         self._followed: dict[str, JobNews] = {}
         # Jobs that are being started, and will be followed: what happens to them meanwhile is told.
         self._expected: set[str] = set()
-        self._turn: deque[str] = deque()
-        self._taking = threading.Lock()
+        # Those of which something may be new, in the order in which they are looked at.
+        self._to_look_at: dict[str, None] = {}
+        self._all_looked_at = self._told_at = 0.0
+        self._taking, self._calls = threading.Lock(), 0
         self._waker, self._inotify = Waker(), Inotify()
-        self._are_watched = True
-        self._told_at = 0.0
+        # What another machine writes wakes nobody here.
+        self._are_watched = self._inotify.is_available and not context.store.is_elsewhere
         # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
         self._delays_ends = is_in_step(context.environment)
 
@@ -48,79 +49,102 @@ class News:
         self._expected.add(job_id)
 
     def follow(self, job_id: str, have: Mapping[str, int]) -> None:
+        """`have`: how many bytes are known of each file of its log."""
         self._expected.discard(job_id)
         self.unfollow(job_id)
         self._followed[job_id] = JobNews(self._store, job_id, dict(have), delays_end=self._delays_ends)
+        self._to_look_at[job_id] = None
         self._waker.wake()
 
     def unfollow(self, job_id: str) -> None:
         if job := self._followed.pop(job_id, None):
             job.close()
-            self._inotify.forget(job.directory)
-            self._inotify.forget(job.log_directory)
+            self._forget(job)
 
     def take(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None
     ) -> Message:
-        """What is new, as soon as something is; else, when the time is up, that nothing is."""
-        deadline = time.monotonic() + timeout_s
+        """What is new, as soon as something is; else, when the time is up, that nothing is.
+
+        One call at a time: a newer one ends it.
+        """
+        self._calls += 1
+        call, deadline = self._calls, time.monotonic() + timeout_s
+        self._waker.wake()
         with self._taking:
             for job in list(self._followed.values()):
                 job.note_arrived()  # who asks on has the answer before
             cursor = event_log.end(self._events) if since is None else Cursor.parse(since)
             while True:
+                self._find_changed()
                 self._watch()
                 events, cursor = self._new_events(cursor)
                 jobs = self._new_of_jobs(most_bytes)
                 left_s = deadline - time.monotonic()
-                if jobs or events or left_s <= 0 or self._is_cancelled(left_s, wait):
+                is_over = jobs or events or left_s <= 0 or call != self._calls
+                if is_over or self._is_cancelled(left_s, wait):
                     self._told_at = time.monotonic()
                     return {"jobs": jobs, "events": events, "cursor": str(cursor)}
 
+    # -- being woken --------------------------------------------------------------------------------
+
     def _watch(self) -> None:
-        """Before the look: what changes after it wakes us."""
-        wanted = [self._events]
-        for job in list(self._followed.values()):
-            if not job.is_over:
-                wanted += [job.directory, job.log_directory]
-        # A silent job has no log yet: its directory tells when it has.
-        unwatched = [each for each in wanted if not self._inotify.watch(each) and is_directory(each)]
-        self._are_watched = not (unwatched or self._store.is_elsewhere)
+        """Before the look: what changes after it wakes us. A silent job has no log yet; its directory tells
+        when it has."""
+        jobs = [job for job_id in list(self._to_look_at) if (job := self._followed.get(job_id))]
+        wanted = [self._events, *(path for job in jobs for path in (job.directory, job.log_directory))]
+        if any(not self._inotify.watch(path) and is_directory(path) for path in wanted):
+            self._are_watched = False  # the system allows no more
+
+    def _forget(self, job: JobNews) -> None:
+        for path in (job.directory, job.log_directory):
+            self._inotify.forget(path)
 
     def _is_cancelled(self, left_s: float, wait: Cancellation | None) -> bool:
         """Sleeps until something may be new."""
         also = [self._waker.fileno(), *([wait.signal.fileno()] if wait else [])]
         woken = self._inotify.wait(left_s if self._are_watched else min(left_s, LOOK_EVERY_S), also)
         self._waker.take()
-        if time.monotonic() < self._told_at + BREATHER_S:
-            time.sleep(BREATHER_S)
+        time.sleep(max(0.0, self._told_at + BREATHER_S - time.monotonic()))
         return wait is not None and wait.signal.fileno() in woken
+
+    def _find_changed(self) -> None:
+        """All of them now and then: the kernel tells nobody that a lock is free."""
+        self._inotify.wait(0.0)
+        changed = self._inotify.changed()
+        is_due = time.monotonic() > self._all_looked_at + SAFETY_S
+        if is_due:
+            self._all_looked_at = time.monotonic()
+        for job_id, job in list(self._followed.items()):
+            if changed is None or is_due or not self._are_watched or changed & job.places:
+                self._to_look_at[job_id] = None
 
     # -- jobs ---------------------------------------------------------------------------------------
 
     def _new_of_jobs(self, most_bytes: int) -> dict[str, Message]:
-        """Each has its share; who has more to tell gets what others leave, in turn."""
+        """Each has its share; who has more to tell gets what others leave, and is the last the next time."""
         news: dict[str, Message] = {}
-        hungry, left = self._in_turn(), most_bytes
-        while hungry and left > 0:
-            share = max(left // len(hungry), SHARE_MIN_BYTES)
-            for job_id in hungry:
-                job = self._followed.get(job_id)
-                if job and left > 0 and (new := job.take(min(share, left))):
+        left, jobs = most_bytes, list(self._to_look_at)
+        while jobs and left > 0:
+            share = max(left // len(jobs), SHARE_MIN_BYTES)
+            for job_id in jobs:
+                if left > 0 and (new := self._look_at(job_id, min(share, left))):
                     left -= sum(len(piece["data"]) for piece in new.get("files", ()))
                     _add(news.setdefault(job_id, {}), new)
-            hungry = [each for each in hungry if (job := self._followed.get(each)) and job.is_behind]
+            jobs = [job_id for job_id in jobs if job_id in self._to_look_at]
         return news
 
-    def _in_turn(self) -> list[str]:
-        """The first one last the next time."""
-        known = set(self._turn)
-        followed = list(self._followed)
-        self._turn.extend(job_id for job_id in followed if job_id not in known)
-        self._turn.rotate(-1)
-        there = set(followed)
-        self._turn = deque(job_id for job_id in self._turn if job_id in there)
-        return list(self._turn)
+    def _look_at(self, job_id: str, most_bytes: int) -> Message:
+        self._to_look_at.pop(job_id, None)
+        job = self._followed.get(job_id)
+        if job is None:
+            return {}
+        new = job.take(most_bytes)
+        if job.is_over:
+            self._forget(job)
+        elif job.is_behind:
+            self._to_look_at[job_id] = None
+        return new
 
     # -- events -------------------------------------------------------------------------------------
 

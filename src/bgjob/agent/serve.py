@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from bgjob.agent.allocation import in_step, is_in_step
-from bgjob.agent.host import hello
+from bgjob.agent.host import hello, own_environ
 from bgjob.agent.tunnel import Tunnel
-from bgjob.agent.verbs import CHANGING, QUICK, Verbs
+from bgjob.agent.verbs import CHANGING, QUICK, WAITING, Verbs
 from bgjob.api.context import Context, checked_settings, open_context
 from bgjob.api.wait import Cancellation
 from bgjob.core.config import NO_FILE
@@ -60,7 +60,7 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     wire = claim()
     outbox = Outbox(wire.write_fd, lambda: None)
     try:
-        context = _context(environ)
+        context = _context(own_environ(environ))
     except (BgjobError, OSError) as error:
         outbox.send(encode({"error": pack_error(error)}))
         outbox.wait_until_written()
@@ -102,10 +102,9 @@ class Session:
     def _is_taken(self, line: bytes) -> bool:
         """False: it is no message, e.g. the beginning of one that was cut."""
         try:
-            message = decode(line + b"\n")
-        except ValueError:
+            self._take(decode(line + b"\n"))
+        except (ValueError, KeyError, TypeError):
             return False
-        self._take(message)
         return True
 
     def _take(self, message: Message) -> None:
@@ -121,7 +120,9 @@ class Session:
             return self._answer(number, lambda: self._verbs.call(verb, words))
         if verb == "connect":
             return self._start(number, self._tunnel(number, str(words.get("job"))), changes=True)
-        wait = self._waits[number] = Cancellation()
+        wait = Cancellation() if verb in WAITING else None
+        if wait:
+            self._waits[number] = wait
         self._start(number, lambda: self._verbs.call(verb, words, wait), changes=verb in CHANGING)
 
     def _tunnel(self, number: int, job_id: str) -> Callable[[], None]:
@@ -158,10 +159,10 @@ class Session:
 
     def _answer(self, number: int, work: Callable[[], object]) -> None:
         try:
-            answer = {"id": number, "ok": work()}
+            answer = encode({"id": number, "ok": work()})
         except Exception as error:  # noqa: BLE001 - a bug is told to who has called, and ends nothing else
-            answer = {"id": number, "error": pack_error(error)}
-        self._say(answer)
+            answer = encode({"id": number, "error": pack_error(error)})
+        self._outbox.send(answer)
 
     def _say(self, message: Message) -> None:
         self._outbox.send(encode(message))
@@ -183,7 +184,7 @@ class Session:
         for wait in list(self._waits.values()):
             wait.cancel()
         for tunnel in list(self._tunnels.values()):
-            tunnel.end()
+            tunnel.end(finish=True)
         deadline = time.monotonic() + FINISH_S
         for thread in list(self._unfinished):
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from bgjob.agent.allocation import in_hold
@@ -24,9 +25,11 @@ from bgjob.link.control import NoShim
 QUICK = frozenset({"ping", "follow", "unfollow"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
-VERBS = QUICK | CHANGING | {"status", "news", "info"}
+# Ended by a cancel.
+WAITING = frozenset({"news"})
+VERBS = QUICK | CHANGING | WAITING | {"status", "info"}
 # What can be asked about jobs of another machine: how they have ended.
-ELSEWHERE = QUICK | {"news"}
+ELSEWHERE = QUICK | WAITING
 
 
 class Verbs:
@@ -44,8 +47,9 @@ class Verbs:
             raise BgjobError(
                 f"The jobs of {self._context.store.home} are another machine's: here they are only read."
             )
-        waits = {"wait": wait} if verb == "news" else {}
-        return getattr(self, verb)(**words, **waits)
+        waits = {"wait": wait} if verb in WAITING else {}
+        function = getattr(Verbs, verb)
+        return function(self, **_known(function, words), **waits)
 
     def connected(self, job_id: str) -> socket.socket:
         """To the job's shim. NoShim: there is none."""
@@ -94,6 +98,7 @@ class Verbs:
             "prompt": found.prompt,
             "activity": activity,
             "ports": sorted(ports),
+            "place": vars(found.place) if found.place else None,
         }
 
     def info(self) -> dict[str, Any]:
@@ -113,3 +118,9 @@ class Verbs:
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None = None
     ) -> dict[str, Any]:
         return self._news.take(since, timeout_s, most_bytes, wait)
+
+
+def _known(function: FunctionType, words: Mapping[str, Any]) -> dict[str, Any]:
+    """A near end of another version may say more than we understand."""
+    names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    return {name: value for name, value in words.items() if name in names}

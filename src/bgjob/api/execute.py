@@ -106,7 +106,7 @@ def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[
             f"if_running={if_running!r} needs a name: it is by its name that a job is found."
         )
     with context.store.name_lock(name):
-        running = [job for _, job in context.store.jobs() if job.spec.name == name and is_alive(context, job)]
+        running = [job for _, job in context.store.jobs() if _is_same(job, wanted) and is_alive(context, job)]
         if not running:
             return start_prepared(context, wanted), False
         match if_running:
@@ -118,6 +118,11 @@ def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[
                 return start_prepared(context, _instead_of(context, running, wanted)), False
             case _:
                 assert_never(if_running)
+
+
+def _is_same(job: Job, wanted: Prepared) -> bool:
+    """A server on another machine is another server."""
+    return (job.spec.name, job.spec.target) == (wanted.spec.name, wanted.spec.target)
 
 
 def _instead_of(context: Context, running: Sequence[Job], wanted: Prepared) -> Prepared:

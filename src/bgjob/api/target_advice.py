@@ -57,6 +57,10 @@ def _when(pattern: str) -> "re.Pattern[str]":
 # The first that fits.
 ADVICE = (
     (
+        _when(r"no Ray answers at"),
+        "Start the cluster, or mend its address: ray status --address {place} shows whether it is there.",
+    ),
+    (
         _when(r"host key verification failed|no .*host key is known"),
         f"{TRY_BY_HAND}, and accept its key if it is the right one.",
     ),

@@ -25,8 +25,8 @@ def queue_of(told: Mapping[str, Any]) -> dict[str, int]:
     """Of all users' jobs there: running, queued, slots; those that are known."""
     words = {"running": "jobs_running", "queued": "jobs_queued", "slots": "slots"}
     sums = {word: _sum(told.get("nodes") or (), theirs) for word, theirs in words.items()}
-    given = {word: told.get(word) for word in words}
-    found = {word: sums[word] if given[word] is None else given[word] for word in words}
+    given = told["queue"] if isinstance(told.get("queue"), Mapping) else {}
+    found = {word: given.get(word, sums[word]) for word in words}
     return {word: count for word, count in found.items() if isinstance(count, int)}
 
 

@@ -14,7 +14,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_options: argparse.Namespace, _environ: Mapping[str, str]) -> int:
-    from bgjob.agent.entry import main
+    from bgjob.agent.entry import program
 
-    main([])
+    program([])()
     return 0

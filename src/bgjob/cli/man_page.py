@@ -14,6 +14,8 @@ NAME = "bgjob \\- shell commands as durable background jobs"
 FILES = {
     "$XDG_CONFIG_HOME/bgjob/config.toml": "settings that the environment does not give, else in ~/.config/bgjob; "
     "bgjob config --example prints one",
+    "$XDG_CONFIG_HOME/bgjob/targets.toml": "other machines that jobs run on, else in ~/.config/bgjob; bgjob targets "
+    "--example prints one",
     "$BGJOB_HOME": "the jobs, else $XDG_STATE_HOME/bgjob, else ~/.local/state/bgjob",
 }
 

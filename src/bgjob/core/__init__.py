@@ -8,6 +8,8 @@ Touches no machine; every folder but the lean ones may import it.
     config_file   the keys of the config file
     targets       other machines and clusters that jobs run on
     target_keys   the keys of their file
+    engine        what a cluster is asked for, and how a job stands there
+    slurm         Slurm's words for that
     setting_values  parsers of settings
     options       the options of a job: limits, restarts, the queue, what a target is asked for, who is told
     notify        the ways to tell a person of jobs, and the rules for it

@@ -24,6 +24,12 @@ class Option(Frozen):
     """The value, or ValueError."""
 
 
+def cpus(value: object) -> float:
+    """A whole number where it is one: engines take 4.0 for a part of one."""
+    count = number(0.1, 100_000)(value)
+    return int(count) if count.is_integer() else count
+
+
 def time_limit(value: object) -> float:
     seconds = duration(value)
     if seconds < 1:
@@ -84,7 +90,7 @@ WAIT: Mapping[str, Option] = {
 }
 # Of the engine of a target, which has a queue of its own. Together with memory, which is a limit here.
 TARGET: Mapping[str, Option] = {
-    "cpus": Option("a number from 0.1 to 100000", number(0.1, 100_000)),
+    "cpus": Option("a number from 0.1 to 100000", cpus),
     "gpus": Option("a whole number from 0 to 1000", whole(0, 1000)),
     "time_limit": Option("seconds from 1, or e.g. '2h'", time_limit),
     "labels": Option("an object of names and texts, e.g. {'gpu': 'a100'}, or 'gpu=a100'", labels),
@@ -167,6 +173,8 @@ def resources_of(options: Mapping[str, Any], kind: str | None) -> dict[str, Any]
     for name in options:
         if name in TARGET and name not in taken:
             raise _not_taken(name, kind)
+    if kind == "slurm" and options.get("cpus", 1) % 1:
+        raise InvalidArgument(f"={options['cpus']:g} is not valid: Slurm gives whole CPUs.", argument="cpus")
     return {RESOURCES.get(name, name): options[name] for name in taken if name in options}
 
 

@@ -15,5 +15,6 @@ Readers and the shim meet only here. Standard library only, without dataclasses 
     slots           how many jobs may run at once
     locks           locks that are tried, never waited for
     watch_registry  the jobs that need a watcher, and starting it
+    target_dir      the targets whose jobs are here, and starting their relays
     mtimes          a time as the mtime of a file
 """

@@ -14,6 +14,9 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     slurm       ... what is asked of it
     slurm_scripts  ... as scripts of its login node
     shared_root    ... what is where in the directory that its nodes share
+    ray_engine  a Ray cluster
+    ray         ... what is asked of it
+    ray_process    ... the near end of its gateway
     command     running a program of a cluster
     pace        how often a cluster is asked
     transport   the commands that make a pipe to another machine
@@ -23,4 +26,6 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     bootstrap   ... that program
     archive     the code that travels
     lowering    that code for Python 3.9 and 3.10
+
+Folders of their own: ray_gateway, a process that alone imports Ray; stand_ins, what older interpreters lack.
 """

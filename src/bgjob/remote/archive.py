@@ -8,6 +8,7 @@ import functools
 import hashlib
 import io
 import os
+import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,10 +17,12 @@ from bgjob.core.frozen import Frozen
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Below `bgjob/`: what only a person, a client of ours or the near half uses.
 LEFT_OUT = ("__main__.py", "cli", "clients", "mcp", "protocol", "web")
-FAR_PARTS_OF_REMOTE = ("__init__.py", "codec.py", "shared_root.py")
+FAR_PARTS_OF_REMOTE = ("__init__.py", "client.py", "codec.py", "shared_root.py")
 # Any time will do that is always the same; a zip knows none before 1980.
 MADE = (2020, 1, 1, 0, 0, 0)
 HASH_CHARACTERS = 16
+# Of several threads one makes it. Two that parse at once disturb each other, in Python 3.11.
+_MAKING = threading.Lock()
 
 
 class Archive(Frozen):
@@ -35,8 +38,13 @@ def code_name(*, lowered: bool = False) -> str:
     return hash_of({**dict(sources()), **(_lowering() if lowered else {})}.items())
 
 
-@functools.cache
 def archive(*, lowered: bool = False) -> Archive:
+    with _MAKING:
+        return _archive(lowered=lowered)
+
+
+@functools.cache
+def _archive(*, lowered: bool) -> Archive:
     files = dict(sources())
     if lowered:
         from bgjob.remote.lowering import lowered_package
@@ -63,7 +71,6 @@ def _travels(inside: str, name: str) -> bool:
 
 
 def hash_of(files: Iterable[tuple[str, bytes]]) -> str:
-    """The loader has the same rule, to know a damaged copy."""
     found = hashlib.sha256()
     for name, data in sorted(files):
         found.update(b"%s %d\n" % (name.encode(), len(data)) + data)

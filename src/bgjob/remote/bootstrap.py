@@ -6,12 +6,14 @@ It is sent as text to `python3 -I -S -c`, so it stands alone, and on Python 3.9.
 
 It answers with a line that begins with a mark, which no login shell prints: which Python this is, and whether
 the code is there. If it is not, `<bytes> <sha256>` comes, on a line, and a zip file. The code lives unpacked in
-`<code root>/code/<hash>`, unpacked beside it and renamed. A file there tells its checksum, and in which boots it
-was found right: what a power cut left of it is replaced. Codes that were not used for 30 days are removed.
+`<code root>/code/<hash>`, unpacked beside it and renamed. A file there tells its checksum, and in which boots, of
+which machines, it was found right: what a power cut left of it is replaced. Codes that were not used for 30
+days are removed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -23,25 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    Run = Callable[[Sequence[str]], None]
+    Run = Callable[[], None]
 
 MARK = b"\x01bgjob "
 CHECKED = "checked.json"
 DAY_S = 86400.0
 UNUSED_DAYS, ABANDONED_DAYS = 30, 1
-MOST_BOOTS = 50
+MOST_BOOTS = 500
 
 
 def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
-    os.environ.update(order["environ"])
-    if os.environ.get("BGJOB_HOME"):
-        os.environ["BGJOB_HOME"] = os.path.expanduser(os.environ["BGJOB_HOME"])
+    os.environ.update({name: os.path.expanduser(value) for name, value in order["environ"].items()})
     try:
         run = _code(order)
     except (OSError, ValueError, ImportError) as error:
         return _say({"error": {"kind": type(error).__name__, "text": str(error)}})
-    run(order["arguments"])
+    run()
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -55,11 +55,13 @@ def _code(order: dict[str, Any]) -> Run:
     directory = _code_directory(order["code_root"])
     name = order["names"]["3.11" if sys.version_info >= (3, 11) else "3.9"]
     place = os.path.join(directory, name)
-    run = _imported(place) if _is_whole(place) else None
+    run = _imported(place, order["arguments"]) if _is_whole(place) else None
+    if run is None:
+        _take_back_mark(place)
     _say({"python": list(sys.version_info[:3]), "code": name, "there": run is not None})
     if run is None:
         _unpack(_received(), place)
-        run = _import(place)
+        run = _import(place, order["arguments"])
     os.utime(place)  # it is in use
     _sweep(directory, name)
     return run
@@ -84,10 +86,10 @@ def _home() -> str:
     return os.environ.get("BGJOB_HOME") or os.path.join(state, "bgjob")
 
 
-def _imported(place: str) -> Run | None:
+def _imported(place: str, arguments: Sequence[str]) -> Run | None:
     """None: files of it are missing or damaged."""
     try:
-        return _import(place)
+        return _import(place, arguments)
     except Exception:  # noqa: BLE001 - whatever a damaged file raises
         sys.path.remove(place)
         for module in [each for each in sys.modules if each.partition(".")[0] == "bgjob"]:
@@ -95,12 +97,12 @@ def _imported(place: str) -> Run | None:
         return None
 
 
-def _import(place: str) -> Run:
+def _import(place: str, arguments: Sequence[str]) -> Run:
     from importlib import import_module, invalidate_caches
 
     sys.path.insert(0, place)
     invalidate_caches()
-    run: Run = import_module("bgjob.agent.entry").main
+    run: Run = import_module("bgjob.agent.entry").program(arguments)
     return run
 
 
@@ -112,22 +114,28 @@ def _is_whole(place: str) -> bool:
     try:
         with open(os.path.join(place, CHECKED)) as file:
             known = json.load(file)
-        boots, expected = list(known["boots"]), known["sha256"]
+        boots, tag, expected = list(known["boots"]), str(known["compiled"]), known["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     if _boot() in boots:
         return True
-    if _checksum(place) != expected:
-        return False
-    _compile(place, place)  # what was compiled may be torn, too
-    _note_checked(place, expected, boots)
-    return True
+    is_whole = bool(_checksum(place, tag) == expected)
+    if is_whole:
+        _note_checked(place, tag, expected, boots)
+    return is_whole
 
 
-def _note_checked(place: str, checksum: str, boots: Sequence[str] = ()) -> None:
+def _take_back_mark(place: str) -> None:
+    """It is not whole, whatever the mark says: a file of it was deleted or overwritten."""
+    with contextlib.suppress(OSError):  # there is no code at all
+        os.unlink(os.path.join(place, CHECKED))
+
+
+def _note_checked(place: str, tag: str, checksum: str, boots: Sequence[str] = ()) -> None:
+    known = {"sha256": checksum, "compiled": tag, "boots": [*boots, _boot()][-MOST_BOOTS:]}
     draft = os.path.join(place, f"{CHECKED}.{os.uname().nodename}.{os.getpid()}")
     with open(draft, "w") as file:
-        json.dump({"sha256": checksum, "boots": [*boots, _boot()][-MOST_BOOTS:]}, file)
+        json.dump(known, file)
     os.rename(draft, os.path.join(place, CHECKED))
 
 
@@ -139,11 +147,12 @@ def _boot() -> str:
         return ""
 
 
-def _checksum(place: str) -> str:
+def _checksum(place: str, tag: str) -> str:
+    """Of the source, and of what one interpreter has compiled: others add what they compile."""
     found = hashlib.sha256()
     for folder, folders, names in os.walk(place):
         folders.sort()
-        for name in sorted(each for each in names if each.endswith(".py")):
+        for name in sorted(each for each in names if each.endswith((".py", f".{tag}.pyc"))):
             path = os.path.join(folder, name)
             with open(path, "rb") as file:
                 data = file.read()
@@ -174,7 +183,8 @@ def _unpack(data: bytes, place: str) -> None:
         os.mkdir(draft)
         zipfile.ZipFile(io.BytesIO(data)).extractall(draft)
         _compile(draft, place)
-        _note_checked(draft, _checksum(draft))
+        tag = str(sys.implementation.cache_tag)
+        _note_checked(draft, tag, _checksum(draft, tag))
         _put_in_place(draft, place)
     finally:
         os.umask(umask)

@@ -1,7 +1,7 @@
 """The near end of a pipe to an agent: any number of calls and streams at once.
 
 A channel breaks once, for good: then every call in flight is told that the target cannot be reached, which says
-nothing about jobs. Who wants to go on opens another one.
+nothing about jobs. Who wants to go on closes it and opens another one.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ import itertools
 import json
 import os
 import tempfile
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.link.control import NoShim
@@ -28,7 +28,8 @@ OPEN_S, CLOSE_S = 60.0, 2.0
 LINE_MAX_BYTES = 128 << 20
 MOST_NOISE_LINES = 10_000
 # Of what the way there says on stderr.
-LAST_WORDS_BYTES, LAST_WORDS_LINES = 4000, 3
+LAST_WORDS_BYTES, LAST_WORDS_LINES, LAST_WORDS_S = 4000, 3, 0.2
+STDERR_MAX_BYTES = 1 << 20
 LOWERED_BELOW = [3, 11]
 
 
@@ -55,7 +56,8 @@ class Stream:
         await self._drain()
 
     def close(self) -> None:
-        self._say({"to": self._number, "end": True})
+        with contextlib.suppress(TargetUnreachable):
+            self._say({"to": self._number, "end": True})
 
     def put(self, part: bytes | BgjobError) -> None:
         """By the channel. A BgjobError is what it ends with, and nothing its end."""
@@ -63,9 +65,26 @@ class Stream:
         self._received.put_nowait(NoShim(str(part)) if is_unconnected else part)
 
 
+class Writer(Protocol):
+    def write(self, data: bytes, /) -> None: ...
+    async def drain(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Pipe(Protocol):
+    """To a Python over there: a process of asyncio, or what has the same words."""
+
+    @property
+    def stdin(self) -> Writer | None: ...
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+    async def wait(self) -> object: ...
+    def kill(self) -> None: ...
+
+
 class Channel:
-    def __init__(self, target: str, process: Process, stderr: IO[bytes]) -> None:
-        """By `open`."""
+    def __init__(self, target: str, process: Pipe, stderr: IO[bytes] | None) -> None:
+        """By `open` or `over`."""
         assert process.stdin
         assert process.stdout
         self._target, self._process, self._stderr = target, process, stderr
@@ -84,7 +103,8 @@ class Channel:
 
         TargetUnreachable, or the error for which the agent cannot serve.
         """
-        stderr = tempfile.TemporaryFile()  # noqa: SIM115 - a ControlMaster keeps it open: so it is no pipe
+        # A ControlMaster keeps it open: so it is no pipe. Appended to: so it can be emptied.
+        stderr = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115
         try:
             process = await asyncio.create_subprocess_exec(
                 *(argv(command(order)) if callable(argv) else (*argv, *command(order))),
@@ -97,18 +117,25 @@ class Channel:
         except OSError as error:
             stderr.close()
             raise TargetUnreachable(order.target, str(error)) from None
-        channel = cls(order.target, process, stderr)
+        return await cls(order.target, process, stderr)._opened(order)
+
+    @classmethod
+    async def over(cls, pipe: Pipe, order: Order) -> Self:
+        """The same, where a Python runs `loader.RUN` already, at the end of this pipe."""
+        return await cls(order.target, pipe, None)._opened(order)
+
+    async def _opened(self, order: Order) -> Self:
         try:
             async with asyncio.timeout(OPEN_S):
-                await channel._open(order)
+                await self._open(order)
         except TimeoutError:
-            raise await channel._given_up(f"no answer in {OPEN_S:.0f} s") from None
+            raise await self._given_up(f"no answer in {OPEN_S:.0f} s") from None
         except (OSError, ValueError) as error:
-            raise await channel._given_up(str(error)) from None
+            raise await self._given_up(str(error)) from None
         except BaseException:
-            await channel.close()
+            await self.close()
             raise
-        return channel
+        return self
 
     async def _open(self, order: Order) -> None:
         self._stdin.write(first_words(order))
@@ -191,6 +218,9 @@ class Channel:
                 self._take(decode(line))
         except (OSError, ValueError) as error:
             why = str(error)
+        with contextlib.suppress(TimeoutError):  # for its last words, which say more
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._process.wait()
         self._break(why)
 
     def _take(self, message: Message) -> None:
@@ -215,8 +245,10 @@ class Channel:
         loop = asyncio.get_running_loop()
         while not self.is_broken:
             if loop.time() > self._heard_at + SILENCE_S:
-                return self._break(f"nothing was heard of it for {SILENCE_S:.0f} s")
+                self._break(f"nothing was heard of it for {SILENCE_S:.0f} s")
+                return self._kill()
             self._say(BEAT)
+            self._keep_last_words_few()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._broken.wait(), BEAT_S)
 
@@ -242,7 +274,8 @@ class Channel:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stderr.close()
+        if self._stderr:
+            self._stderr.close()
 
     async def _given_up(self, why: str) -> TargetUnreachable:
         with contextlib.suppress(TimeoutError):
@@ -265,8 +298,6 @@ class Channel:
         for stream in self._streams.values():
             stream.put(error)
         self._streams.clear()
-        if why.startswith("nothing"):
-            self._kill()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -276,9 +307,14 @@ class Channel:
         said = self._last_words()
         return TargetUnreachable(self._target, f"{why} ({said})" if said else why)
 
+    def _keep_last_words_few(self) -> None:
+        """Whatever is printed there, for as long as the channel lives."""
+        if self._stderr and os.fstat(self._stderr.fileno()).st_size > STDERR_MAX_BYTES:
+            os.ftruncate(self._stderr.fileno(), 0)
+
     def _last_words(self) -> str:
         """What the way there has said, e.g. ssh: Permission denied (publickey)."""
-        if self._stderr.closed:
+        if self._stderr is None or self._stderr.closed:
             return ""
         size = os.fstat(self._stderr.fileno()).st_size
         text = os.pread(self._stderr.fileno(), LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES))

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.core.targets import Target
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.host import Host
@@ -64,16 +63,5 @@ async def note_end(host: Host, replica: Replica, news: Mapping[str, Any], forget
     elif news.get("lost"):
         replica.lose(f"on {host.name} {news['lost']}")
     elif not news.get("over"):
-        return await _note_left_running(host, replica)
+        return
     await forget(replica)
-
-
-async def _note_left_running(host: Host, replica: Replica) -> None:
-    """The job has ended, and its shim looks after processes that it has left."""
-    try:
-        status = await (await host.ready(CONNECT_PATIENCE_S)).call("status", job=replica.id, detail=False)
-        replica.note(left_running=status["left_running"])
-    except TargetUnreachable:
-        pass  # it is told again at the next connection
-    except BgjobError:
-        pass  # it is over now: that is told next

@@ -10,6 +10,7 @@ from typing import Any
 from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
 from bgjob.home import event_log, jobdir, target_dir
 from bgjob.home.event_log import EVENTS
+from bgjob.home.jobdir import OUTCOME
 from bgjob.remote import background
 from bgjob.remote.channel import Channel
 from bgjob.remote.replica import Replica
@@ -43,6 +44,7 @@ class Host:
         self._channel: Channel | None = None
         self._connected = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._was_connected = False
         self._running: asyncio.Task[None] | None = None
         self.why: str | None = None
         """Why it cannot be reached."""
@@ -110,7 +112,8 @@ class Host:
     async def _run(self) -> None:
         pause_s = 0.0
         while True:
-            began = time.monotonic()
+            began, self._was_connected = time.monotonic(), False
+            self._wanted.clear()
             try:
                 await self._attempt()
             except TargetUnreachable as error:
@@ -119,20 +122,24 @@ class Host:
                 self._lost_connection(str(error))
             except OSError as error:  # our own disk: the copies go on from what they have
                 self._lost_connection(f"its jobs cannot be copied: {error}")
-            pause_s = 0.0 if time.monotonic() > began + STEADY_S else pause_s
+            if time.monotonic() > began + STEADY_S or (self._was_connected and self._has_unanswered()):
+                pause_s = 0.0
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-            self._wanted.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), pause_s)
+
+    def _has_unanswered(self) -> bool:
+        """Of a start, whose caller waits."""
+        return any(replica.phase == "submitting" for replica in self.replicas.values())
 
     def _lost_connection(self, why: str) -> None:
         self._channel, self.why = None, why
         self._connected.clear()
         self._note(self.key, why)
+        self._attempts += not self._was_connected  # the end of a connection is no failed attempt to make one
         self._tell_progress()
 
     def _tell_progress(self) -> None:
-        self._attempts += 1
         self._progress.set()
         self._progress = asyncio.Event()
 
@@ -142,6 +149,7 @@ class Host:
             for replica in list(self.replicas.values()):
                 await self._follow(channel, replica)
             self.hello, self.why, self._channel = channel.hello, None, channel
+            self._was_connected = True
             self._note(self.key, None)
             self._connected.set()
             self._tell_progress()
@@ -168,14 +176,22 @@ class Host:
             news = await channel.call("news", since=cursor, timeout_s=NEWS_S, most_bytes=NEWS_BYTES)
             told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
             for job_id, replica in told.items():
+                await self._note_left_running(channel, replica, news["jobs"][job_id])
                 replica.apply(news["jobs"][job_id])
             self._tell(news["events"])
             if news["cursor"] != cursor:
                 self._keep_cursor(news["cursor"])
             for job_id, replica in told.items():
                 self._tell_early_end(replica)
-                if news["jobs"][job_id].keys() & {"over", "lost", "missing"} or replica.has_outcome:
+                if news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
                     await self._on_end(replica, news["jobs"][job_id])
+
+    async def _note_left_running(self, channel: Channel, replica: Replica, news: Mapping[str, Any]) -> None:
+        """Before its end is seen here: a job that has ended may have left processes, which its shim looks after."""
+        has_ended = replica.has_outcome or OUTCOME in news.get("records", {})
+        if has_ended and not news.get("over"):
+            status = await channel.call("status", job=replica.id, detail=False)
+            replica.note(left_running=status["left_running"])
 
     def _tell(self, events: list[dict[str, Any]]) -> None:
         """Into our own log of events, with the times that they have there."""

@@ -34,7 +34,7 @@ class Order(Frozen):
     target: str = "the target"
     """Its name, for errors."""
     environ: Mapping[str, str] = NOTHING
-    """Beside the variables that it has over there, e.g. BGJOB_HOME."""
+    """Beside the variables that it has over there, e.g. BGJOB_HOME. A ~ is the home directory over there."""
     python: str | None = None
     """Tried first, where it is not python3."""
     code_root: str | None = None

@@ -286,5 +286,7 @@ def engine_for(
             from bgjob.remote.slurm_engine import SlurmEngine
 
             return SlurmEngine(target, note, forget)
-        case kind:
-            raise ValueError(f"there is no engine for {kind}")
+        case "ray":
+            from bgjob.remote.ray_engine import RayEngine
+
+            return RayEngine(target, note, forget)

@@ -93,6 +93,13 @@ class Replica:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.directory}/{REQUEST}")
 
+    def ask_with_variables(self, variables: Mapping[str, str]) -> None:
+        """What is asked of its target has these variables of the environment, too: an engine has chosen them."""
+        if (request := self.request) and variables:
+            asked = request["start"]["asked"]
+            asked["env"] = {**(asked.get("env") or {}), **variables}
+            jobdir.write_record(f"{self.directory}/{REQUEST}", request)
+
     def apply(self, news: Mapping[str, Any]) -> None:
         """OSError: it could not be written; `have` tells how far it came."""
         records = {name: record for name, record in news.get("records", {}).items() if name in RECORDS}
@@ -117,6 +124,7 @@ class Replica:
         try:
             if os.fstat(fd).st_size < at:
                 raise OSError(f"{name} has {os.fstat(fd).st_size} bytes here, and not {at}")
+            os.ftruncate(fd, at)  # what is told anew counts
             os.lseek(fd, at, os.SEEK_SET)
             jobdir.write_all(fd, data)
         finally:

@@ -18,5 +18,7 @@ of jobs on disk.
     own_user        who runs us
     peer_users      who has connected to us
     own_argv        the argv of our own processes
+    detached        starts a process that is no descendant of ours
+    allocation      the process above a shim that holds the allocation of an engine
     keeper          starts a worker process again when it is killed or fails
 """

@@ -3,10 +3,15 @@
 import ctypes
 import os
 import select
+import struct
 import sys
 from collections.abc import Sequence
 
 MODIFY, CREATE, MOVED_TO = 0x2, 0x100, 0x80
+# Watch, mask, cookie, and how long the name is that follows.
+EVENT = struct.Struct("iIII")
+# In place of a watch: there were more changes than the kernel keeps.
+OVERFLOW = -1
 LOOK_EVERY_S = 0.1
 # Some file systems send no notifications.
 SAFETY_S = 1.0
@@ -18,6 +23,7 @@ class Inotify:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None)
         self._watched: dict[str, int] = {}
+        self._changed: set[int] = set()
         has_inotify = sys.platform == "linux" and hasattr(self._libc, "inotify_init1")
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if has_inotify else -1
 
@@ -56,5 +62,21 @@ class Inotify:
                 poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(max(0.0, min(timeout_s, longest_s)) * 1000)}
         if self._fd in ready:
-            os.read(self._fd, 1 << 16)  # which change it was does not matter: the caller looks
+            self._changed |= _watches_in(os.read(self._fd, 1 << 16))
         return ready & set(also)
+
+    def changed(self) -> set[str] | None:
+        """The directories that changed in waits since the last call; None: any of them may have."""
+        changed, self._changed = self._changed, set()
+        if self._fd < 0 or OVERFLOW in changed:
+            return None
+        return {directory for directory, number in list(self._watched.items()) if number in changed}
+
+
+def _watches_in(events: bytes) -> set[int]:
+    found, at = set(), 0
+    while at < len(events):
+        number, _, _, name_bytes = EVENT.unpack_from(events, at)
+        found.add(number)
+        at += EVENT.size + name_bytes
+    return found

@@ -13,7 +13,7 @@ from tests.clusters.engine import Engine
 from tests.clusters.target import Target
 from tests.support.server import CLAUDE_CODE, Server, StartServer
 
-ENGINES = ["local"]
+ENGINES = ["local", "ssh", "ray"]
 
 
 @pytest.fixture(scope="session", params=ENGINES)

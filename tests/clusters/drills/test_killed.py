@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # many trials, or a silence that takes its time
 
-EVERYBODY = ["relay", "keeper", "keeper_and_relay", "ssh", "session", "agent", "shim"]
+EVERYBODY = ["relay", "keeper", "keeper_and_relay", "client", "session", "agent", "shim"]
 
 
 @pytest.mark.parametrize("who", EVERYBODY)
@@ -37,7 +37,7 @@ def test_a_job_goes_on_when_all_of_them_are_killed(target: Target, far: FarSide,
     check_goes_on(target, job_id, gate)
 
 
-@pytest.mark.parametrize("who", ["relay", "keeper_and_relay", "ssh", "agent"])
+@pytest.mark.parametrize("who", ["relay", "keeper_and_relay", "client", "agent"])
 def test_a_wait_goes_on(target: Target, far: FarSide, gate: Gate, who: str) -> None:
     job_id = running(target, gate)
     with ThreadPoolExecutor() as pool:

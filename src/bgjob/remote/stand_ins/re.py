@@ -15,16 +15,22 @@ QUANTIFIER = library.compile(r"(?:[*+?]|\{[0-9]*,?[0-9]*\})")
 CLASS = library.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", library.DOTALL)
 OPENING = library.compile(r"\((?:\?(?:P<\w+>|P=\w+|[:=!]|<[=!]|[a-zA-Z-]+[:)]|#[^)]*\)))?")
 IGNORED = library.compile(r"\s+|#[^\n]*")
-NUMBER = library.compile(r"\\(?:g<)?([1-9][0-9]?)>?")
+ESCAPE = library.compile(
+    r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|N\{[^}]*\}|[0-9]{1,3}|.)", library.DOTALL
+)
+NUMBER = library.compile(r"\\(?:g<([1-9][0-9]?)>|([1-9][0-9]?))")
 
 
 def compile(pattern: Any, flags: int = 0) -> Any:
     if isinstance(pattern, (library.Pattern, Pattern)):
         return pattern
     text = pattern if isinstance(pattern, str) else pattern.decode("latin-1")
-    written = _Rewriting(text, bool(flags & library.VERBOSE)).result()
+    rewriting = _Rewriting(text, bool(flags & library.VERBOSE))
+    written = rewriting.result()
     if written == text:
         return library.compile(pattern, flags)
+    if rewriting.has_numbers:
+        raise ValueError(f"refer to groups by name beside possessive repetition: {text}")
     made = written if isinstance(pattern, str) else written.encode("latin-1")
     return Pattern(pattern, library.compile(made, flags))
 
@@ -39,6 +45,8 @@ class _Rewriting:
         self._open: list[int] = []
         self._atom = 0
         self._count = 0
+        self.has_numbers = False
+        """Whether it refers to groups by their numbers, which would be others."""
 
     def result(self) -> str:
         at = 0
@@ -64,7 +72,9 @@ class _Rewriting:
         text = self._text
         if text[at] == "[" and (found := CLASS.match(text, at)):
             return found[0]
-        return text[at : at + 2] if text[at] == "\\" else text[at]
+        escape = ESCAPE.match(text, at)
+        self.has_numbers |= escape is not None and NUMBER.fullmatch(escape[0]) is not None
+        return escape[0] if escape else text[at]
 
     def _is_quantifier(self, at: int) -> bool:
         """A brace that is none, such as {}, stands for itself."""
@@ -167,7 +177,7 @@ class Match:
     def expand(self, template: Any) -> Any:
         is_text = isinstance(template, str)
         text = template if is_text else template.decode("latin-1")
-        renumbered = NUMBER.sub(lambda number: rf"\g<{self.re.numbers[int(number[1])]}>", text)
+        renumbered = NUMBER.sub(lambda it: rf"\g<{self.re.numbers[int(it[1] or it[2])]}>", text)
         return self._found.expand(renumbered if is_text else renumbered.encode("latin-1"))
 
     @property

@@ -264,13 +264,13 @@ async function fill(app, row, fields, more) {
     timeout_s: job.timeout_s,
     watch: job.watch,
     group: job.group,
-    ...job.limits,
     ...resourcesOf(job),
+    ...job.limits,
     ...(job.restart
       ? { restart: job.restart.policy, max_restarts: job.restart.max, backoff_s: job.restart.backoff_s }
       : {}),
   };
   for (const [name, value] of Object.entries(given))
     if (value !== undefined && value !== null) fields.get(name)?.set(value);
-  more.open = ["watch", "timeout_s", "limits", "restart", "group"].some((name) => job[name]);
+  more.open = ["watch", "timeout_s", "limits", "restart", "group", "resources"].some((name) => job[name]);
 }
