@@ -82,6 +82,13 @@ async def typed(channel: Channel, job: str, text: bytes) -> None:
     stream.close()
 
 
+def kill_steps(state: EngineState) -> None:
+    """kill -9 of each srun of this allocation: its first process, and the one that it has forked."""
+    for pid in alive_with(f"--jobid={state.engine_id}"):
+        if processes.name_of(pid) == "srun":
+            os.kill(pid, signal.SIGKILL)
+
+
 # -- beside a job ----------------------------------------------------------------------------------------
 
 
@@ -165,7 +172,7 @@ def test_a_killed_step_is_no_end_of_the_job(jobs: SlurmJobs, gate: Gate) -> None
 
     async def lose_and_find() -> dict[str, Any]:
         first = await jobs.open_in(state)
-        os.kill(first._process.pid, signal.SIGKILL)
+        kill_steps(state)
         await first.wait_broken()
         with pytest.raises(TargetUnreachable):
             await first.call("ping")
@@ -262,7 +269,7 @@ def test_a_job_of_a_held_allocation_outlives_its_agent(
         first = await jobs.open_in(session)
         job = await started(first, session, f"{gate.pause}; exit 11")
         await asyncio.to_thread(gate.wait_until_reached)
-        os.kill(first._process.pid, signal.SIGKILL)
+        kill_steps(session)
         await first.wait_broken()
         await first.close()
         second = await jobs.open_in(session)
