@@ -36,7 +36,8 @@ _SBATCH = (
 )
 _TELL = 'if [ -n "$number" ]; then echo "$number"; exit; fi;'
 
-# ROOT ID COMMENT FLAG…, and the request on stdin. It is there or taken if an earlier call was cut: did sbatch hear that?
+# ROOT ID COMMENT FLAG…, and the request on stdin. It is there, or taken, if an earlier call was cut: what of that was
+# heard?
 SUBMIT = (
     "umask 077; requests=$1/requests; request=$requests/$2; comment=$3; shift 3; "
     f'mkdir -p "$requests" || exit {NO_DIRECTORY}; '
