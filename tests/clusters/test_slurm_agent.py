@@ -82,6 +82,13 @@ async def typed(channel: Channel, job: str, text: bytes) -> None:
     stream.close()
 
 
+def kill_steps(state: EngineState) -> None:
+    """kill -9 of each srun of this allocation: its first process, and the one that it has forked."""
+    for pid in alive_with(f"--jobid={state.engine_id}"):
+        if processes.name_of(pid) == "srun":
+            os.kill(pid, signal.SIGKILL)
+
+
 # -- beside a job ----------------------------------------------------------------------------------------
 
 
@@ -165,7 +172,7 @@ def test_a_killed_step_is_no_end_of_the_job(jobs: SlurmJobs, gate: Gate) -> None
 
     async def lose_and_find() -> dict[str, Any]:
         first = await jobs.open_in(state)
-        first._process.kill()
+        kill_steps(state)
         await first.wait_broken()
         with pytest.raises(TargetUnreachable):
             await first.call("ping")
@@ -262,7 +269,7 @@ def test_a_job_of_a_held_allocation_outlives_its_agent(
         first = await jobs.open_in(session)
         job = await started(first, session, f"{gate.pause}; exit 11")
         await asyncio.to_thread(gate.wait_until_reached)
-        first._process.kill()
+        kill_steps(session)
         await first.wait_broken()
         await first.close()
         second = await jobs.open_in(session)
@@ -297,40 +304,26 @@ def test_an_agent_of_another_allocation_on_the_node_starts_jobs_in_it_too(
     jobs.wait_for_end(beside)
 
 
-def test_an_allocation_is_held_while_a_job_runs_and_then_given_back(jobs: SlurmJobs, gate: Gate) -> None:
-    jobs.do(jobs.slurm.hold("short", Resources(cpus=1, memory_bytes=200 << 20), idle_release_s=3))
+def test_no_job_starts_in_an_allocation_that_was_given_back(jobs: SlurmJobs, gate: Gate) -> None:
+    """Asked for by an agent on that node that is in another one."""
+    jobs.do(jobs.slurm.hold("short", Resources(cpus=1, memory_bytes=200 << 20)))
     session = jobs.session("short")
+    jobs.do(jobs.slurm.release("short"))
+    jobs.session_end("short")
+    beside, state = running(jobs, gate.pause, resources=Resources(cpus=1, node=session.node))
+    gate.wait_until_reached()
 
-    async def run() -> tuple[str, float]:
-        channel = await jobs.open_in(session)
-        try:
-            job = await started(channel, session, gate.pause)
-            await asyncio.to_thread(gate.wait_until_reached)
-            await asyncio.sleep(4)  # longer than it would be held for nothing
-            held = jobs.session("short")
-            await asyncio.to_thread(gate.open)
-            await told_end(channel, job)
-            return held.engine_id, time.monotonic()
-        finally:
-            await channel.close()
-
-    engine_id, _ = jobs.do(run())
-    assert engine_id == session.engine_id
-    assert jobs.session_end("short").end == "COMPLETED"
-
-    async def start_late() -> None:
-        """By an agent on that node that is not in the allocation, which is gone."""
+    async def start() -> None:
         channel = await jobs.open_in(state)
         try:
             with pytest.raises(CannotStart, match="at its end"):
                 await started(channel, session, "true")
         finally:
             await channel.close()
-            await jobs.slurm.cancel(job)
 
-    job, state = running(jobs, f"sleep {SLEEP}", resources=Resources(cpus=1, node=session.node))
-    jobs.do(start_late())
-    jobs.wait_for_end(job)
+    jobs.do(start())
+    gate.open()
+    jobs.wait_for_end(beside)
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["plain", "term-proof"])

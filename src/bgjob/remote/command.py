@@ -9,6 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from bgjob.core.frozen import Frozen
 
+# Login shells print, too: what a command prints comes after this line.
+MARK = "\1bgjob"
+AFTER_MARK = ("sh", "-c", f'printf "\\n{MARK}\\n"; exec "$@"', "sh")
+
 
 class Done(Frozen):
     code: int
@@ -29,7 +33,7 @@ class Commands:
     async def run(self, *command: str, stdin: bytes = b"", within_s: float) -> Done:
         """TimeoutError: it has not ended in time, and has been killed. OSError: it cannot be run."""
         process = await asyncio.create_subprocess_exec(
-            *self.argv(*command),
+            *self.argv(*(AFTER_MARK if self._login else ()), *command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -44,4 +48,8 @@ class Commands:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # with what it has started, e.g. by a shell
                 await process.wait()
-        return Done(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+        return Done(process.returncode or 0, _own(out.decode(errors="replace")), err.decode(errors="replace"))
+
+
+def _own(text: str) -> str:
+    return text.rpartition(f"\n{MARK}\n")[2]

@@ -36,13 +36,15 @@ _SBATCH = (
 )
 _TELL = 'if [ -n "$number" ]; then echo "$number"; exit; fi;'
 
-# ROOT ID COMMENT FLAG…, and the request on stdin. It is there already if an earlier call was cut: did sbatch hear that?
+# ROOT ID COMMENT FLAG…, and the request on stdin. It is there, or taken, if an earlier call was cut: what of that was
+# heard?
 SUBMIT = (
     "umask 077; requests=$1/requests; request=$requests/$2; comment=$3; shift 3; "
     f'mkdir -p "$requests" || exit {NO_DIRECTORY}; '
+    f'if [ -e "$request" ] || [ -e "$request.taken" ]; then {_find("all")} {_TELL} fi; '
     'if [ -e "$request.taken" ]; then cat "$request.taken"; exit; fi; '
-    f'if [ -e "$request" ]; then {_find("all")} {_TELL} '
-    f'else cat > "$request.$$" && mv "$request.$$" "$request" || exit {NO_DIRECTORY}; fi; {_SBATCH}'
+    f'[ -e "$request" ] || {{ cat > "$request.$$" && mv "$request.$$" "$request"; }} || exit {NO_DIRECTORY}; '
+    f"{_SBATCH}"
 )
 # ROOT COMMENT FLAG…
 HOLD = (

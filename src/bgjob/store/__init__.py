@@ -4,6 +4,7 @@ The verbs (api) and the watcher import it.
 
     store          making, loading and removing jobs
     index          the order of jobs, newest first
+    elsewhere      the home of another machine, of which what has ended is read
     job_names      which jobs there are, looked at again only if that has changed
     records        from a job's files to its state
     record_schema  what records and events may hold
