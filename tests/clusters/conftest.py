@@ -14,6 +14,8 @@ from tests.clusters.engine import Engine, Local, Ray, Ssh
 from tests.clusters.held import Held
 from tests.clusters.installed import need
 from tests.clusters.ray_cluster import RayCluster, ray_cluster
+from tests.clusters.slurm_cluster import SlurmCluster, Track, can_track_by_group
+from tests.clusters.slurm_jobs import SlurmJobs
 from tests.clusters.ssh_hosts import SshHosts
 from tests.clusters.target import Target
 
@@ -60,6 +62,24 @@ def local() -> Engine:
 @pytest.fixture(scope="session")
 def ssh(ssh_hosts: SshHosts) -> Engine:
     return Ssh(ssh_hosts)
+
+
+@pytest.fixture(scope="session", params=["linuxproc", "cgroup"])
+def slurm_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SlurmCluster]:
+    """With both ways in which Slurm knows which processes are a job's."""
+    need("slurm")
+    track: Track = request.param
+    if track == "cgroup" and not can_track_by_group():
+        pytest.skip("Slurm cannot make its control groups here")
+    with SlurmCluster(tmp_path_factory.mktemp("slurm") / "cluster", track) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def slurm_jobs(slurm_cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> SlurmJobs:
+    return SlurmJobs(slurm_cluster, tmp_path_factory.mktemp("shared") / "root")
 
 
 @pytest.fixture

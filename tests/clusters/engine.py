@@ -90,7 +90,10 @@ class Ray:
 
     kind = "ray"
     whole: Mapping[str, object] = {"cpus": 60}
-    nodes: tuple[Mapping[str, str], ...] = ({"num-cpus": "100"}, {"num-cpus": "8", "num-gpus": "2"})
+    nodes: tuple[Mapping[str, str], ...] = (
+        {"num-cpus": "100"},
+        {"num-cpus": "8", "num-gpus": "2", "labels": "kind=gpu"},
+    )
 
     def __init__(self, cluster: RayCluster) -> None:
         self.cluster = cluster

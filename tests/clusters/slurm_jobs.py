@@ -81,6 +81,18 @@ class SlurmJobs:
     def wait_for_end(self, job_id: str, within_s: float = 60.0) -> EngineState:
         return self._end(f"{JOB_COMMENT}{job_id}", within_s)
 
+    def session(self, name: str) -> EngineState:
+        """Of a held allocation, once jobs can be started in it."""
+        found: dict[str, EngineState] = {}
+
+        def is_held() -> bool:
+            state = found["it"] = self._states()[f"{SESSION_COMMENT}{name}"]
+            holds = Path(home_of(str(self.root), str(state.node))) / "holds"
+            return state.phase == "active" and (holds / f"{state.engine_id}.socket").exists()
+
+        wait_until(is_held, "the allocation is held", lambda: str(found), every_s=0.1)
+        return found["it"]
+
     def session_end(self, name: str) -> EngineState:
         return self._end(f"{SESSION_COMMENT}{name}", within_s=60.0)
 

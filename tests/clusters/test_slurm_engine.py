@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,8 +14,7 @@ from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
 from bgjob.core.slurm import final_outcome
 from bgjob.remote.shared_root import REQUESTS
 from bgjob.system import cgroup, processes
-from tests.clusters.installed import need
-from tests.clusters.slurm_cluster import CPUS, SlurmCluster, Track, can_track_by_group
+from tests.clusters.slurm_cluster import CPUS, SlurmCluster
 from tests.clusters.slurm_jobs import NODE_FAILS_S, SlurmJobs, alive_with
 from tests.support.gate import Gate
 from tests.support.waiting import wait_until
@@ -27,21 +25,14 @@ TERM_PROOF = "trap '' TERM; "
 SLEEP = f"97{os.getpid()}"
 
 
-@pytest.fixture(scope="module", params=["linuxproc", "cgroup"])
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SlurmCluster]:
-    need("slurm")
-    track: Track = request.param
-    if track == "cgroup" and not can_track_by_group():
-        pytest.skip("Slurm cannot make its control groups here")
-    with SlurmCluster(tmp_path_factory.mktemp("slurm") / "cluster", track) as cluster:
-        yield cluster
+@pytest.fixture
+def cluster(slurm_cluster: SlurmCluster) -> SlurmCluster:
+    return slurm_cluster
 
 
-@pytest.fixture(scope="module")
-def jobs(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> SlurmJobs:
-    return SlurmJobs(cluster, tmp_path_factory.mktemp("shared") / "root")
+@pytest.fixture
+def jobs(slurm_jobs: SlurmJobs) -> SlurmJobs:
+    return slurm_jobs
 
 
 @pytest.fixture

@@ -55,11 +55,6 @@ class JobNews:
         if self.is_over:
             self.close()
 
-    @property
-    def is_untold(self) -> bool:
-        """The batch script of the job waits for us."""
-        return self._busy >= 0
-
     def close(self) -> None:
         if self._busy >= 0:
             os.close(self._busy)

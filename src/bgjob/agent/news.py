@@ -61,10 +61,6 @@ class News:
             job.close()
             self._forget(job)
 
-    def has_untold(self) -> bool:
-        """A batch script waits until the end of its job has arrived at the near end."""
-        return any(job.is_untold for job in list(self._followed.values()))
-
     def take(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None
     ) -> Message:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 from bgjob.agent.allocation import in_step, is_in_step
 from bgjob.agent.host import hello, own_environ
 from bgjob.agent.tunnel import Tunnel
-from bgjob.agent.verbs import CHANGING, QUICK, Verbs
+from bgjob.agent.verbs import CHANGING, QUICK, WAITING, Verbs
 from bgjob.api.context import Context, checked_settings, open_context
 from bgjob.api.wait import Cancellation
 from bgjob.core.config import NO_FILE
@@ -34,8 +34,6 @@ from bgjob.system.outbox import Outbox
 BEAT_S, SILENCE_S = 5.0, 60.0
 # How long a start, a kill or input may take once nobody hears of it any more.
 FINISH_S = 60.0
-# How long the end of a job may take that Slurm has told to end, as it told us; and until it has arrived.
-TOLD_S, LOOK_AGAIN_S = 8.0, 0.02
 
 
 class Wire(NamedTuple):
@@ -104,10 +102,9 @@ class Session:
     def _is_taken(self, line: bytes) -> bool:
         """False: it is no message, e.g. the beginning of one that was cut."""
         try:
-            message = decode(line + b"\n")
-        except ValueError:
+            self._take(decode(line + b"\n"))
+        except (ValueError, KeyError, TypeError):
             return False
-        self._take(message)
         return True
 
     def _take(self, message: Message) -> None:
@@ -123,7 +120,9 @@ class Session:
             return self._answer(number, lambda: self._verbs.call(verb, words))
         if verb == "connect":
             return self._start(number, self._tunnel(number, str(words.get("job"))), changes=True)
-        wait = self._waits[number] = Cancellation()
+        wait = Cancellation() if verb in WAITING else None
+        if wait:
+            self._waits[number] = wait
         self._start(number, lambda: self._verbs.call(verb, words, wait), changes=verb in CHANGING)
 
     def _tunnel(self, number: int, job_id: str) -> Callable[[], None]:
@@ -160,10 +159,10 @@ class Session:
 
     def _answer(self, number: int, work: Callable[[], object]) -> None:
         try:
-            answer = {"id": number, "ok": work()}
+            answer = encode({"id": number, "ok": work()})
         except Exception as error:  # noqa: BLE001 - a bug is told to who has called, and ends nothing else
-            answer = {"id": number, "error": pack_error(error)}
-        self._say(answer)
+            answer = encode({"id": number, "error": pack_error(error)})
+        self._outbox.send(answer)
 
     def _say(self, message: Message) -> None:
         self._outbox.send(encode(message))
@@ -178,14 +177,7 @@ class Session:
 
     def _end_by_thread(self) -> None:
         """By a signal: the thread that it interrupts may hold a lock."""
-        threading.Thread(target=self._end_when_told).start()
-
-    def _end_when_told(self) -> NoReturn:
-        """Slurm ends what is in an allocation at once: jobs, and agents that are to tell of their ends."""
-        deadline = time.monotonic() + TOLD_S
-        while self._verbs.has_untold() and time.monotonic() < deadline:
-            time.sleep(LOOK_AGAIN_S)
-        self._end()
+        threading.Thread(target=self._end).start()
 
     def _end(self) -> NoReturn:
         self._ending.acquire()  # once

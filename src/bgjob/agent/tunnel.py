@@ -24,17 +24,19 @@ class Tunnel:
         self._connect, self._tell = connect, tell
         self._mutex, self._waker = threading.Lock(), Waker()
         self._unsent = bytearray()
-        self._is_ending = self._is_over = False
+        self._is_over = False
         # What was sent first since the last answer: a request.
         self._asked = b""
-        self._finish_until = 0.0
+        self._ends_at: float | None = None
+        self._awaits_answer = False
 
     def send(self, data: bytes) -> None:
         with self._mutex:
             if not self._is_over:
                 self._unsent += data
                 self._asked = self._asked or bytes(data[:REQUEST_BYTES])
-                self._is_ending |= len(self._unsent) > UNSENT_MAX_BYTES
+                if len(self._unsent) > UNSENT_MAX_BYTES:
+                    self._ends_at = time.monotonic()
                 self._waker.wake()
 
     def end(self, *, finish: bool = False) -> None:
@@ -42,9 +44,8 @@ class Tunnel:
         want to leave: input that was begun is waited for."""
         with self._mutex:
             if not self._is_over:
-                self._is_ending = True
-                is_unanswered = finish and CHANGING.match(self._asked)
-                self._finish_until = time.monotonic() + FINISH_S if is_unanswered else 0.0
+                self._ends_at = time.monotonic() + FINISH_S
+                self._awaits_answer = finish and CHANGING.match(self._asked) is not None
                 self._waker.wake()
 
     def run(self) -> None:
@@ -59,19 +60,26 @@ class Tunnel:
 
     def _move(self, connection: socket.socket) -> bool:
         """False: one side has ended."""
-        left_s = self._finish_until - time.monotonic()
-        if self._is_ending and not self._unsent and (left_s <= 0 or not self._asked):
+        if self._is_done():
             return False
+        left_s = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
         poll = select.poll()
         poll.register(self._waker, select.POLLIN)
         poll.register(connection, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        ready = dict(poll.poll(left_s * 1000 if self._is_ending and left_s > 0 else None))
+        ready = dict(poll.poll(None if left_s is None else left_s * 1000))
         if self._waker.fileno() in ready:
             self._waker.take()
         try:
             return self._pass(connection, ready.get(connection.fileno(), 0))
         except OSError:
             return False  # the shim has left
+
+    def _is_done(self) -> bool:
+        """Nobody is there any more, and what was sent has arrived or is given up."""
+        if self._ends_at is None:
+            return False
+        is_answered = not (self._awaits_answer and self._asked)
+        return (is_answered and not self._unsent) or time.monotonic() >= self._ends_at
 
     def _pass(self, connection: socket.socket, ready: int) -> bool:
         if ready & select.POLLOUT:

@@ -25,9 +25,11 @@ from bgjob.link.control import NoShim
 QUICK = frozenset({"ping", "follow", "unfollow"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
-VERBS = QUICK | CHANGING | {"status", "news", "info"}
+# Ended by a cancel.
+WAITING = frozenset({"news"})
+VERBS = QUICK | CHANGING | WAITING | {"status", "info"}
 # What can be asked about jobs of another machine: how they have ended.
-ELSEWHERE = QUICK | {"news"}
+ELSEWHERE = QUICK | WAITING
 
 
 class Verbs:
@@ -45,7 +47,7 @@ class Verbs:
             raise BgjobError(
                 f"The jobs of {self._context.store.home} are another machine's: here they are only read."
             )
-        waits = {"wait": wait} if verb == "news" else {}
+        waits = {"wait": wait} if verb in WAITING else {}
         function = getattr(Verbs, verb)
         return function(self, **_known(function, words), **waits)
 
@@ -77,9 +79,6 @@ class Verbs:
             if allocation not in self._holds:
                 self._holds[allocation] = in_hold(self._context, allocation)
             return self._holds[allocation]
-
-    def has_untold(self) -> bool:
-        return self._news.has_untold()
 
     def kill(
         self, job: str, grace_s: float = 5.0, signal: str = "TERM", only_signal: bool = False

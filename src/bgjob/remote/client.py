@@ -22,7 +22,7 @@ def ask_relay(
 ) -> dict[str, Any]:
     """BgjobError: what the target, or the relay, has to say against it. TargetUnreachable: nothing was asked."""
     try:
-        with _connected(home, target, environ) as relay:
+        with _connected(home, target, environ, min(START_PATIENCE_S, patience_s)) as relay:
             relay.send(patience_s, b"", **request)
             answer = relay.receive(patience_s)
     except NoShim as error:
@@ -37,8 +37,8 @@ def ask_relay(
     return told
 
 
-def _connected(home: str, target: str, environ: Mapping[str, str]) -> ShimConnection:
-    deadline, started_at = time.monotonic() + START_PATIENCE_S, 0.0
+def _connected(home: str, target: str, environ: Mapping[str, str], patience_s: float) -> ShimConnection:
+    deadline, started_at = time.monotonic() + patience_s, 0.0
     while True:
         try:
             return ShimConnection(f"{target_dir.directory(home, target)}/{target_dir.CONTROL}")

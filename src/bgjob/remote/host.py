@@ -44,6 +44,7 @@ class Host:
         self._channel: Channel | None = None
         self._connected = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._was_connected = False
         self._running: asyncio.Task[None] | None = None
         self.why: str | None = None
         """Why it cannot be reached."""
@@ -111,7 +112,8 @@ class Host:
     async def _run(self) -> None:
         pause_s = 0.0
         while True:
-            began = time.monotonic()
+            began, self._was_connected = time.monotonic(), False
+            self._wanted.clear()
             try:
                 await self._attempt()
             except TargetUnreachable as error:
@@ -120,20 +122,24 @@ class Host:
                 self._lost_connection(str(error))
             except OSError as error:  # our own disk: the copies go on from what they have
                 self._lost_connection(f"its jobs cannot be copied: {error}")
-            pause_s = 0.0 if time.monotonic() > began + STEADY_S else pause_s
+            if time.monotonic() > began + STEADY_S or (self._was_connected and self._has_unanswered()):
+                pause_s = 0.0
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-            self._wanted.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), pause_s)
+
+    def _has_unanswered(self) -> bool:
+        """Of a start, whose caller waits."""
+        return any(replica.phase == "submitting" for replica in self.replicas.values())
 
     def _lost_connection(self, why: str) -> None:
         self._channel, self.why = None, why
         self._connected.clear()
         self._note(self.key, why)
+        self._attempts += not self._was_connected  # the end of a connection is no failed attempt to make one
         self._tell_progress()
 
     def _tell_progress(self) -> None:
-        self._attempts += 1
         self._progress.set()
         self._progress = asyncio.Event()
 
@@ -143,6 +149,7 @@ class Host:
             for replica in list(self.replicas.values()):
                 await self._follow(channel, replica)
             self.hello, self.why, self._channel = channel.hello, None, channel
+            self._was_connected = True
             self._note(self.key, None)
             self._connected.set()
             self._tell_progress()

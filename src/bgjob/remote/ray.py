@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bgjob.core.errors import TargetUnreachable
 from bgjob.core.targets import Target
 from bgjob.remote.channel import Channel
 from bgjob.remote.loader import RUN, Order
@@ -31,6 +32,15 @@ class RayGateway:
         self._target = target
         self._process: Process | None = None
         self._starting = asyncio.Lock()
+
+    async def ready(self) -> None:
+        """The cluster answers; a gateway that has ended meanwhile is not its fault. TargetUnreachable: it does not."""
+        try:
+            await self._ask("nodes")
+        except TargetUnreachable:
+            if self._process is None or not self._process.why_ended:
+                raise
+            await self._ask("nodes")
 
     async def submit(self, job_id: str, resources: Mapping[str, Any]) -> dict[str, Any]:
         """Its state, as in `states`. Asked twice it is the same lease. ImpossibleRequest: no node could ever run it."""

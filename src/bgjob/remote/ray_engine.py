@@ -84,7 +84,7 @@ class RayEngine:
     # -- starting ----------------------------------------------------------------------------------------
 
     async def start(self, replica: Replica) -> None:
-        await self._gateway.info()  # TargetUnreachable: nothing was asked
+        await self._gateway.ready()  # TargetUnreachable: nothing was asked for
         with contextlib.suppress(TargetUnreachable):  # it may have a lease by now: it is asked for again
             state = await self._gateway.submit(replica.id, _resources(replica))
             await self._start(replica, state)

@@ -124,6 +124,7 @@ class Replica:
         try:
             if os.fstat(fd).st_size < at:
                 raise OSError(f"{name} has {os.fstat(fd).st_size} bytes here, and not {at}")
+            os.ftruncate(fd, at)  # what is told anew counts
             os.lseek(fd, at, os.SEEK_SET)
             jobdir.write_all(fd, data)
         finally:

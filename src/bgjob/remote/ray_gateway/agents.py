@@ -11,6 +11,7 @@ import collections
 import hashlib
 import inspect
 import re
+import time
 from typing import Any
 
 import ray
@@ -26,6 +27,7 @@ CALLS_OF_AN_ACTOR = 1000
 MOST_TRIES = 3
 PATIENCE_S = 30.0
 """Until an actor answers: a worker is started, which a busy machine may take seconds for."""
+LOOK_S = 1.0
 
 
 class NodeAway(Exception):
@@ -49,18 +51,30 @@ class Agents:
         """Of a node that was away, the actor from before may be found: it is made again."""
         why = ""
         for _ in range(MOST_TRIES):
-            node_id = await asyncio.to_thread(lambda: Nodes().id_of(node))
+            node_id = await self._id_of(node)
             if node_id is None:
                 raise NodeAway(f"node {node} is not in the cluster")
             actor = await asyncio.to_thread(self._named, node, node_id)
             try:
-                at = await asyncio.wait_for(actor.where.remote(), PATIENCE_S)
-                if at["node_id"] == node_id:
+                if await self._node_of(actor, node) == node_id:
                     return actor
-            except (RayError, asyncio.TimeoutError) as error:  # noqa: UP041  not the same on Python 3.10
-                why = str(error) or "it does not answer"
+            except (RayError, NodeAway) as error:
+                why = str(error)
             ray.kill(actor)
         raise NodeAway(f"node {node} runs no agent: {why}")
+
+    async def _node_of(self, actor: Any, node: str) -> str:
+        """The id of the node from which the actor answers. Meanwhile its own may be found to be dead."""
+        answer = asyncio.ensure_future(actor.where.remote())
+        deadline = time.monotonic() + PATIENCE_S
+        while not (await asyncio.wait({answer}, timeout=LOOK_S))[0]:
+            if await self._id_of(node) is None or time.monotonic() > deadline:
+                answer.cancel()
+                raise NodeAway("it does not answer")
+        return str(answer.result()["node_id"])
+
+    async def _id_of(self, node: str) -> str | None:
+        return await asyncio.to_thread(lambda: Nodes().id_of(node))
 
     def _named(self, node: str, node_id: str) -> Any:
         options = self._actor.options(
