@@ -24,6 +24,7 @@ from bench import (
     processes,
     scale,
     soak,
+    targets,
     telling,
     tools,
 )
@@ -59,7 +60,7 @@ AGENT: list[Measure] = [
     *(prompts.question, prompts.interrupt, prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
     tool_list,
 ]
-REMOTE: list[Measure] = [scale.scale]
+REMOTE: list[Measure] = [targets.targets, scale.scale]
 ABOUT = {
     "run": (
         RUN,

@@ -18,13 +18,15 @@ from bench.scale_relay import TARGET
 from bgjob.api import Jobs, open_jobs
 from bgjob.core.job import Spec
 from bgjob.core.targets import as_record
-from bgjob.home import target_dir
+from bgjob.home import jobdir, target_dir
 from bgjob.home.jobdir import OUTCOME, REMOTE, RUN
 from bgjob.home.log_format import segment_name
 from bgjob.store.store import Store
 
 LINES_PER_S = 1000
 PAGE = 20
+# Of all jobs. The others run: two descriptors each, and most systems allow 20,000 or more.
+ENDED_ONE_IN = 5
 LATE_MS, LIST_MS = 500.0, 100.0
 ADOPTED_S, SEEN_S = 300.0, 60.0
 # Of the machine's own clock, which both processes read.
@@ -32,8 +34,8 @@ LOOK_EVERY_S = 0.0005
 
 
 def scale(lab: Lab) -> Result:
-    """one relay, 200 machines that are made up, 10,000 running jobs: messages, CPU, memory, how late, list of 20"""
-    nodes, jobs = lab.rounds(200, 4), lab.rounds(10_000, 40)
+    """one relay with 200 machines that are made up and 10,000 jobs: messages, CPU, memory, how late, list of 20"""
+    nodes, jobs = lab.rounds(200, 4), lab.rounds(10_000, 50)
     simulation = Simulation(lab.new_home() / "jobs", nodes, jobs)
     with contextlib.closing(simulation):
         return _measured(simulation, lab)
@@ -45,6 +47,7 @@ class Simulation:
     def __init__(self, home: Path, nodes: int, jobs: int) -> None:
         self.home, self.nodes = home, nodes
         self.ids = _make_jobs(home, nodes, jobs)
+        """Of those that run."""
         self._opened = contextlib.ExitStack()
         path = str(home.parent / "agents")
         self._agents = self._started("bench.scale_agents", path)
@@ -122,10 +125,11 @@ def _size(path: Path) -> int:
 
 
 def _make_jobs(home: Path, nodes: int, count: int) -> list[str]:
-    """As the relay finds them that begins anew: they run, and nothing of them is here."""
+    """As a new relay finds them: most run, and nothing of them is here; the others have ended."""
     store = Store(str(home))
     target_dir.make(store.home, TARGET.name, as_record(TARGET))
     ids = [str(uuid.uuid4()) for _ in range(count)]
+    running = [job_id for number, job_id in enumerate(ids) if number % ENDED_ONE_IN]
     for number, job_id in enumerate(ids):
         spec = Spec(
             id=job_id,
@@ -137,10 +141,14 @@ def _make_jobs(home: Path, nodes: int, count: int) -> list[str]:
             target=TARGET.name,
         )
         node = f"node{number % nodes}"
-        target_dir.add(store.home, TARGET.name, job_id)
         remote = {"phase": "running", "node": node, "host": node}
-        os.close(store.create(spec, records={REMOTE: remote}).lock)
-    return ids
+        if number % ENDED_ONE_IN:
+            target_dir.add(store.home, TARGET.name, job_id)
+        new = store.create(spec, records={REMOTE: remote})
+        if not number % ENDED_ONE_IN:
+            jobdir.write_record(f"{new.directory}/{OUTCOME}", jobdir.unstarted(cause="killed"))
+        os.close(new.lock)
+    return running
 
 
 # -- what is measured -------------------------------------------------------------------------------------
@@ -152,7 +160,9 @@ def _measured(simulation: Simulation, lab: Lab) -> Result:
     title = f"{simulation.nodes} machines, {count:,} jobs"
     took_s = simulation.wait_for(RUN, simulation.ids)
     processes_cpu = processes.cpu_s(pid)
-    notes.append(f"a new relay has taken on {count:,} jobs after {took_s:.1f} s, {processes_cpu:.1f} s of CPU")
+    notes.append(
+        f"a new relay has taken on {count:,} jobs after {took_s:.1f} s, {processes_cpu:.1f} s of CPU"
+    )
     with _noted(simulation, "at rest", notes):
         quiet = _probed(simulation, rounds)
     simulation.order("print", LINES_PER_S if not lab.quick else 50)

@@ -77,7 +77,9 @@ class FarJob:
 class Agent:
     """One connection."""
 
-    def __init__(self, machines: "Machines", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, machines: "Machines", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._machines, self._reader, self._writer = machines, reader, writer
         self._jobs: dict[str, FarJob] = {}
         self._changed: dict[str, FarJob] = {}
@@ -88,7 +90,14 @@ class Agent:
 
     async def serve(self) -> None:
         name = await self._met()
-        hello = {"hello": 1, "version": "0", "host": name, "boot_id": "far", "python": [3, 11], "home": "/far"}
+        hello = {
+            "hello": 1,
+            "version": "0",
+            "host": name,
+            "boot_id": "far",
+            "python": [3, 11],
+            "home": "/far",
+        }
         self._writer.write(encode({**hello, "pid": os.getpid()}))
         beating = asyncio.create_task(self._beat())
         try:
