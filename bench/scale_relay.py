@@ -89,21 +89,7 @@ def main(home: str, path: str) -> None:
     os.chdir(home)
     lock = target_dir.take_lock(os.curdir, TARGET.name)
     assert lock is not None
-    profile = os.environ.get("PROFILE")
-    relay = SimulatedRelay(Store(home), path, lock)
-    if profile:
-        import cProfile, signal
-
-        p = cProfile.Profile()
-
-        def dump(*_):
-            p.disable()
-            p.dump_stats(profile)
-            os._exit(0)
-
-        signal.signal(signal.SIGUSR1, dump)
-        p.enable()
-    asyncio.run(relay.run())
+    asyncio.run(SimulatedRelay(Store(home), path, lock).run())
 
 
 if __name__ == "__main__":

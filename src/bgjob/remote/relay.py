@@ -132,7 +132,8 @@ class Relay:
     async def _adopt_all(self) -> None:
         """Jobs of an earlier relay, and those whose starter was killed before it asked us."""
         registered = target_dir.registered(HERE, self._name)
-        new = [job_id for job_id in registered if job_id not in self._replicas]
+        # Not `_replicas`: a job that is being forgotten is none of those, and its lock is still ours.
+        new = [job_id for job_id in registered if job_id not in self._proxies]
         there = own_jobs(self._store, new)
         for job_id in set(new) - set(there):
             target_dir.remove_abandoned(HERE, self._name, job_id)
