@@ -82,14 +82,17 @@ class Simulation:
         began, left = time.monotonic(), list(job_ids)
 
         def is_done() -> bool:
-            if self.relay.poll() is not None:
-                raise BenchError(f"the relay has ended with {self.relay.returncode}")
+            self.check_relay()
             while left and self.path(left[-1], name).exists():
                 left.pop()
             return not left
 
         wait_until(is_done, f"{len(job_ids)} jobs have {name}", within_s=ADOPTED_S, every_s=0.01)
         return time.monotonic() - began
+
+    def check_relay(self) -> None:
+        if self.relay.poll() is not None:
+            raise BenchError(f"the relay has ended with {self.relay.returncode}")
 
     def late_ms(self, job_id: str) -> float:
         """From a line over there until its file here has it."""
@@ -219,6 +222,7 @@ def _ends_words(simulation: Simulation, count: int) -> str:
     simulation.order("end", count)
 
     def are_seen() -> bool:
+        simulation.check_relay()
         left = len(target_dir.registered(str(simulation.home), TARGET.name))
         return left <= len(simulation.ids) - count
 
