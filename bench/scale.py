@@ -160,7 +160,7 @@ def _make_jobs(home: Path, nodes: int, count: int) -> list[str]:
 def _measured(simulation: Simulation, lab: Lab) -> Result:
     notes, rounds = [], lab.rounds(100, 5)
     count, pid = len(simulation.ids), simulation.relay.pid
-    title = f"{simulation.nodes} machines, {count:,} jobs"
+    title = f"{simulation.nodes} machines, {count:,} running jobs"
     took_s = simulation.wait_for(RUN, simulation.ids)
     processes_cpu = processes.cpu_s(pid)
     notes.append(

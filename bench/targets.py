@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.lab import BenchError, Lab, Samples, column, take_turns
-from bench.report import Goal, Result, Row, ratio_at_most
+from bench.lab import BenchError, Lab, column, take_turns
+from bench.report import Goal, Result, Row, Samples, ratio_at_most
 from bgjob.api import Typed
 from tests.clusters.engine import Engine, Local, Ray, Ssh
 from tests.clusters.installed import missing
@@ -119,7 +119,10 @@ def targets(lab: Lab) -> Result:
 def _places(lab: Lab, stack: contextlib.ExitStack) -> tuple[list[Place], dict[str, Command], list[str]]:
     """The places, plain commands by name, and what is not there and why."""
     home = lab.new_home()
-    new = lambda engine, **more: stack.enter_context(_target(home, engine, **more))  # noqa: E731
+
+    def new(engine: Engine, **settings: str) -> Target:
+        return stack.enter_context(_target(home, engine, settings))
+
     places, plain = [Place(LOCAL, new(Local()))], dict[str, Command]()
     notes = [f"{kind} is not measured: {why}" for kind in (SSH, SLURM, RAY) if (why := missing(kind))]
     if not missing(SSH):
@@ -138,7 +141,7 @@ def _places(lab: Lab, stack: contextlib.ExitStack) -> tuple[list[Place], dict[st
 
 
 @contextlib.contextmanager
-def _target(home: Path, engine: Engine, **settings: str) -> Iterator[Target]:
+def _target(home: Path, engine: Engine, settings: Mapping[str, Any]) -> Iterator[Target]:
     directory = home / engine.kind
     directory.mkdir()
     with Target(engine, directory, MOST_JOBS, **settings) as target:

@@ -48,15 +48,15 @@ def test_a_job_that_comes_while_others_are_being_followed_is_followed(
         channel = NotingChannel()
 
         async def connect() -> Channel:
-            return cast(Channel, channel)
+            return cast("Channel", channel)
 
         async def nothing(*_: object) -> None:
             pass
 
         host = Host("far", "", connect, lambda *_: None, nothing, nothing)
-        await host.follow(cast(Replica, Job("first")))
+        await host.follow(cast("Replica", Job("first")))
         await channel.is_asked.wait()
-        await host.follow(cast(Replica, Job("second")))
+        await host.follow(cast("Replica", Job("second")))
         channel.may_answer.set()
         await host.ready()
         await host.close()
