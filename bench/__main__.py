@@ -22,7 +22,9 @@ from bench import (
     live_view,
     peers,
     processes,
+    scale,
     soak,
+    targets,
     telling,
     tools,
 )
@@ -58,6 +60,7 @@ AGENT: list[Measure] = [
     *(prompts.question, prompts.interrupt, prompts.create_vite, prompts.vim, prompts.whiptail, jobs.queue),
     tool_list,
 ]
+REMOTE: list[Measure] = [targets.targets, scale.scale]
 ABOUT = {
     "run": (
         RUN,
@@ -67,6 +70,10 @@ ABOUT = {
     "agent": (
         AGENT,
         "Measure what tasks cost a model at bgjob, and at the reference server by asking every 3 seconds.",
+    ),
+    "remote": (
+        REMOTE,
+        "Measure jobs of other machines against jobs of this one, plain ssh and srun; and a relay with many machines.",
     ),
 }
 EARLIER = "e33f440"
@@ -85,7 +92,7 @@ def main() -> int:
     _prepare()
     machine, total = _machine(), Result()
     try:
-        sides, others, facts = _sides(arguments, beside_reference=command != "load")
+        sides, others, facts = _sides(arguments, beside_reference=command in ("run", "agent"))
         with tempfile.TemporaryDirectory(prefix="bgjob-bench-") as root:
             lab = Lab(Path(root), sides, arguments.quick, arguments.minutes, others, arguments.earlier)
             for name in arguments.names or by_name:

@@ -58,6 +58,13 @@ def memory_mb(pid: int, word: str) -> float:
     return 0.0
 
 
+def cpu_s(pid: int) -> float:
+    """So far. 0.0 when it is gone."""
+    with suppress(*GONE):
+        return _look(pid).cpu_ticks / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def open_files(pid: int) -> int:
     """0 when it is gone."""
     with suppress(*GONE):

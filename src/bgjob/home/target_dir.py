@@ -95,6 +95,15 @@ def registered(home: str, target: str) -> list[str]:
         return []
 
 
+def has_jobs(home: str, target: str) -> bool:
+    """Any that is not over. Asked at each call: their number does not count."""
+    try:
+        with os.scandir(f"{directory(home, target)}/{JOBS}") as entries:
+            return any(len(each.name) == ID_CHARACTERS for each in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def take_lock(home: str, target: str, tries: int = 1) -> int | None:
     """None: there is a relay already."""
     return open_locked(f"{directory(home, target)}/{LOCK}", tries=tries)
@@ -113,7 +122,7 @@ def ensure_relays(home: str, environ: Mapping[str, str]) -> None:
     """Each target with jobs that are not over has a relay. Raises nothing: the next caller tries again."""
     try:
         for target in names(home):
-            if registered(home, target):
+            if has_jobs(home, target):
                 ensure_relay(home, target, environ)
     except OSError:
         pass

@@ -18,6 +18,7 @@ from bgjob.remote.replica import Replica
 NEWS_S, NEWS_BYTES = 30.0, 1 << 19
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 15.0
 STEADY_S = 5.0
+FOLLOWED_AT_ONCE = 20
 FIRST_EVENT = "1.0"
 
 Connect = Callable[[], Awaitable[Channel]]
@@ -146,8 +147,7 @@ class Host:
     async def _attempt(self) -> None:
         channel = await self._connect()
         try:
-            for replica in list(self.replicas.values()):
-                await self._follow(channel, replica)
+            await self._follow_all(channel)
             self.hello, self.why, self._channel = channel.hello, None, channel
             self._was_connected = True
             self._note(self.key, None)
@@ -158,6 +158,16 @@ class Host:
             self._channel = None
             self._connected.clear()
             await channel.close()
+
+    async def _follow_all(self, channel: Channel) -> None:
+        """Also jobs that come meanwhile: until the channel is known, nobody else follows them."""
+        seen = set[str]()
+        while new := [each for each in self.replicas.values() if each.id not in seen][:FOLLOWED_AT_ONCE]:
+            seen |= {each.id for each in new}
+            known = [each for each in new if each.phase != "submitting"]
+            for replica in (each for each in new if each not in known):
+                await self._follow(channel, replica)  # in their order: one may be to begin after another
+            await asyncio.gather(*(self._follow(channel, each) for each in known))
 
     async def _follow(self, channel: Channel, replica: Replica) -> None:
         try:

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import math
 import os
 import resource
 import signal
@@ -26,7 +27,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
+from bgjob.core.errors import BgjobError, CannotStart, JobNotFound, TargetUnreachable
 from bgjob.core.targets import Target, from_record
 from bgjob.home import home_dir, jobdir, target_dir
 from bgjob.home.layout import JOBS
@@ -47,6 +48,9 @@ LOCK_TRIES = 500
 IDLE_S, LOOK_EVERY_S = 120.0, 1.0
 CAUGHT_UP_S = 10.0
 STARTER_S = 5.0
+# The lock and the socket of a job. The rest is for channels, for who asks, and for files that are written.
+FILES_OF_A_JOB, SHARE_OF_JOBS = 2, 0.8
+TOO_MANY = "{target} has {count} jobs that are not over, and no more files may be open here (ulimit -Hn)"
 # The home that was found safe: the working directory of keeper and relay, even if its path changes.
 HERE = os.curdir
 
@@ -128,14 +132,21 @@ class Relay:
     async def _adopt_all(self) -> None:
         """Jobs of an earlier relay, and those whose starter was killed before it asked us."""
         registered = target_dir.registered(HERE, self._name)
-        there = own_jobs(self._store, registered)
-        for job_id in set(registered) - set(there):
+        # Not `_replicas`: a job that is being forgotten is none of those, and its lock is still ours.
+        new = [job_id for job_id in registered if job_id not in self._proxies]
+        there = own_jobs(self._store, new)
+        for job_id in set(new) - set(there):
             target_dir.remove_abandoned(HERE, self._name, job_id)
         for job_id in there:
-            if job_id in self._replicas or self._is_being_started(job_id):
+            if self._is_full():
+                return  # they wait, on disk and over there, until others are over
+            if self._is_being_started(job_id):
                 continue
             if replica := await self._adopt(job_id):
                 background.start(self._engine.follow(replica))
+
+    def _is_full(self) -> bool:
+        return FILES_OF_A_JOB * len(self._replicas) >= _open_files_max() * SHARE_OF_JOBS
 
     def _is_being_started(self, job_id: str) -> bool:
         """Its starter will ask for it, and tell its caller if the target refuses it."""
@@ -219,6 +230,8 @@ class Relay:
             return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 
     async def _start(self, job: str) -> Mapping[str, Any]:
+        if job not in self._replicas and self._is_full():
+            raise CannotStart(OSError(TOO_MANY.format(target=self._name, count=len(self._replicas))), HERE)
         replica = self._replicas.get(job) or await self._adopt(job)
         if replica is None:
             raise JobNotFound(job)
@@ -262,6 +275,11 @@ class Relay:
 
     async def _info(self) -> Mapping[str, Any]:
         return await self._engine.info()
+
+
+def _open_files_max() -> float:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if soft == resource.RLIM_INFINITY else soft
 
 
 OPERATIONS: Mapping[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
