@@ -10,7 +10,7 @@ from typing import Any
 
 from bgjob.api import Conditions, Jobs, JobStatus, Waited, open_jobs
 from bgjob.core.frozen import NOTHING
-from bgjob.core.job import Job, State
+from bgjob.core.job import Job, Queued, State
 from bgjob.system import processes
 from tests.clusters.engine import Engine
 from tests.support.homes import end_all_jobs
@@ -76,8 +76,14 @@ class Target(contextlib.AbstractContextManager["Target"]):
         return self.jobs.execute(command, **self.where, **asked)
 
     def start(self, command: str, **asked: Any) -> str:
-        """Its id."""
-        return self.begin(command, **asked).id
+        """Its id. A cluster takes a moment until it starts a job for which it has room."""
+        job_id = self.begin(command, **asked).id
+        if not asked.get("queue"):
+            wait_until(lambda: not self._is_queued(job_id), "it has started", every_s=0.02)
+        return job_id
+
+    def _is_queued(self, job_id: str) -> bool:
+        return isinstance(self.jobs.store.load(job_id).state, Queued)
 
     def wait(self, job_id: str, **until: Any) -> Waited:
         """Until it has ended, or `until`, as wait_for_job words it."""
