@@ -193,7 +193,8 @@ class Host:
                 self._keep_cursor(news["cursor"])
             for job_id, replica in told.items():
                 self._tell_early_end(replica)
-                if news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
+                is_held = replica.told_outcome is not None and not replica.has_outcome
+                if is_held or news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
                     await self._on_end(replica, news["jobs"][job_id])
 
     async def _note_left_running(self, channel: Channel, replica: Replica, news: Mapping[str, Any]) -> None:

@@ -295,8 +295,10 @@ class SlurmEngine:
     async def _on_end(self, replica: Replica, news: Mapping[str, Any]) -> None:
         """What its node tells. That it has no such job, or has lost it, is no end while Slurm has the job."""
         state, outcome = self._state_of(replica), replica.told_outcome
-        if outcome is None or not news.get("over"):
+        if outcome is None:
             return
+        if not news.get("over"):  # it has left processes, for which its batch script waits
+            return None if _needs_slurms_word(outcome) else replica.conclude(outcome)
         is_gone = state is None or state.phase == "gone" or replica.id in self._killed
         is_gone = is_gone or bool(replica.get("session"))
         if is_gone or not _needs_slurms_word(outcome):
