@@ -36,6 +36,7 @@ def started_by_another(target: Target, command: str) -> str:
 def test_a_job_outlives_the_process_that_started_it(target: Target, gate: Gate) -> None:
     job_id = started_by_another(target, f"echo before; {gate.pause}; read line; echo got $line; exit 7")
     gate.wait_until_reached()
+    target.wait_until_started(job_id)
     gate.open()
     said = target.jobs.interact(job_id, Typed("hello"), wait_s=PATIENCE_S)
     assert said.output.stdout == "got hello\n"
