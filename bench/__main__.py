@@ -1,4 +1,4 @@
-"""Arguments, order, exit status. Started by bench/run, load and agent: `python -m bench run|load|agent`."""
+"""Arguments, order, exit status. Started by bench/run, load, agent and remote: `python -m bench run`."""
 
 import argparse
 import os

@@ -204,8 +204,8 @@ def _noted(simulation: Simulation, when: str, notes: list[str]) -> Iterator[None
     share = (processes.cpu_s(pid) - cpu_s) / took_s
     rate: Callable[[str], float] = lambda word: (now[word] - before[word]) / took_s  # noqa: E731
     notes.append(
-        f"{when}, {took_s:.1f} s: {rate('said'):.0f} messages/s to the relay and {rate('heard'):.0f} from it, "
-        f"{rate('printed'):.0f} lines/s printed, {100 * share:.1f} % of a CPU"
+        f"{when}, {took_s:.1f} s: {rate('said'):.0f} messages/s to the relay, {rate('heard'):.0f} from it; "
+        f"{rate('printed'):.0f} lines/s, {100 * share:.1f} % of a CPU"
     )
 
 

@@ -26,7 +26,8 @@ class SocketPipe:
         self.stdin, self.stdout = writer, reader
 
     async def wait(self) -> object:
-        return await self.stdin.wait_closed()
+        await self.stdin.wait_closed()
+        return None
 
     def kill(self) -> None:
         self.stdin.transport.abort()

@@ -77,13 +77,14 @@ class FarMachine:
 
     def end(self) -> None:
         """No test leaves a process behind."""
+        self._closed.unlink(missing_ok=True)
+        end_all_jobs(self.near_home, self.environ)
         end_all_jobs(self.home)
         for pid in self.relays():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.cut_line()
         wait_until(lambda: not target_dir.has_relay(str(self.near_home), NAME), "the relay is gone")
-        end_all_jobs(self.near_home)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,8 @@ from bgjob.agent.news import News
 from bgjob.api.connect import connect_to_shim
 from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
+from bgjob.api.processes import processes_of
+from bgjob.api.prompt import sits_at_prompt
 from bgjob.api.start_once import start_once
 from bgjob.api.status import job_status
 from bgjob.api.status_json import activity_as_json
@@ -87,7 +89,12 @@ class Verbs:
         return {"status": done.status, "processes": done.processes}
 
     def status(self, job: str, detail: bool = False) -> dict[str, Any]:
-        """What only a look at its processes tells."""
+        """What only a look at its processes tells. Of a running job without details no more: its log is copied."""
+        known = self._context.store.load(job)
+        if not detail and isinstance(known.state, Running) and not isinstance(known.state, Queued):
+            pids = processes_of(self._context, known)
+            waits = sits_at_prompt(self._context, known, pids)
+            return {"descendants": len(pids), "left_running": 0, "waits_for_input": waits}
         found = job_status(self._context, job, detail=detail)
         activity = activity_as_json(found)
         ports = {each["port"] for each in (activity or {}).get("listening") or ()}

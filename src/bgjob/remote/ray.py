@@ -9,6 +9,7 @@ import asyncio
 import getpass
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from bgjob.remote.loader import RUN, Order
 from bgjob.remote.ray_process import Pipe, Process
 
 ANSWER_PATIENCE_S = 30.0
+JUST_S = 2.0
 ROOT = "~/.local/state/bgjob/ray/{user}"
 """Below it, the homes of nodes: they may share a file system, and Ray runs as the same user for all of us."""
 # Ray says how many jobs a node has room for, and nobody else.
@@ -35,12 +37,19 @@ class RayGateway:
 
     async def ready(self) -> None:
         """The cluster answers; a gateway that has ended meanwhile is not its fault. TargetUnreachable: it does not."""
+        if self._has_just_answered:
+            return
         try:
             await self._ask("nodes")
         except TargetUnreachable:
             if self._process is None or not self._process.why_ended:
                 raise
             await self._ask("nodes")
+
+    @property
+    def _has_just_answered(self) -> bool:
+        process = self._process
+        return bool(process and not process.why_ended and time.monotonic() < process.answered_at + JUST_S)
 
     async def submit(self, job_id: str, resources: Mapping[str, Any]) -> dict[str, Any]:
         """Its state, as in `states`. Asked twice it is the same lease. ImpossibleRequest: no node could ever run it."""

@@ -31,7 +31,7 @@ CLUSTER = ""
 """The key of jobs that are on no node."""
 # How often the cluster is asked, by one call for all jobs: after a submission, while a job is queued, else.
 FRESH_EVERY_S, QUEUED_EVERY_S, EVERY_S = 0.2, 1.0, 5.0
-FRESH_S = 10.0
+FRESH_S, HOST_IDLE_S = 10.0, 60.0
 RESOURCES = ("cpus", "gpus", "memory_bytes", "labels")
 KILLED = {"cause": "killed", "exit_code": None, "signal": None}
 
@@ -44,6 +44,7 @@ class RayEngine:
         self._replicas: dict[str, Replica] = {}
         self._killed: set[str] = set()
         """Before they were on a node."""
+        self._used_at: dict[str, float] = {}
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
@@ -75,8 +76,11 @@ class RayEngine:
         await note_end(host, replica, news, self._forget)
 
     async def _close_idle_hosts(self) -> None:
+        """A while after the last job there: to connect takes longer than to start."""
         for node, host in list(self._hosts.items()):
-            if not host.replicas:
+            if host.replicas:
+                self._used_at[node] = time.monotonic()
+            elif time.monotonic() > self._used_at.get(node, 0.0) + HOST_IDLE_S:
                 del self._hosts[node]
                 await host.close()
                 self._note(node, None)
@@ -130,13 +134,11 @@ class RayEngine:
     # -- how jobs stand ----------------------------------------------------------------------------------
 
     async def _poll(self) -> None:
-        while self._replicas:
+        while self._replicas or self._hosts:
             await self._look()
             self._news.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._pause_s())
-            if not self._replicas:
-                await self._close_idle_hosts()  # meanwhile another job may come
 
     def _pause_s(self) -> float:
         waiting = [each.spec.created_at for each in self._replicas.values() if not each.get("host")]
@@ -145,19 +147,19 @@ class RayEngine:
         return FRESH_EVERY_S if max(waiting) > time.time() - FRESH_S else QUEUED_EVERY_S
 
     async def _look(self) -> None:
+        await self._close_idle_hosts()
         jobs = {
             each.id: {"request": _resources(each), "node": each.get("host")}
             for each in self._replicas.values()
         }
         try:
-            states = await self._gateway.states(jobs)
+            states = await self._gateway.states(jobs) if jobs else {}
             self._note(CLUSTER, None)
         except TargetUnreachable as error:
             return self._note(CLUSTER, error.why)
         for job_id, state in states.items():
             if replica := self._replicas.get(job_id):
                 await self._consider(replica, state)
-        await self._close_idle_hosts()
 
     async def _consider(self, replica: Replica, state: Mapping[str, Any]) -> None:
         """Of a job on a node, the node tells what becomes of it; Ray only, whether its room is held."""

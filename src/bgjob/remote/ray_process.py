@@ -6,7 +6,9 @@ import collections
 import contextlib
 import itertools
 import json
+import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,6 +45,7 @@ class Process:
         self._last_words: collections.deque[str] = collections.deque(maxlen=LAST_WORDS)
         self.hello: Mapping[str, Any] = {}
         self.why_ended: str | None = None
+        self.answered_at = -math.inf
         self._listening = [asyncio.create_task(self._keep_last_words())]
 
     @classmethod
@@ -135,6 +138,7 @@ class Process:
         if "error" in message:
             call.set_exception(self._error(message["error"]))
         else:
+            self.answered_at = time.monotonic()
             call.set_result(message["ok"])
 
     def _take_from_pipe(self, number: int, data: str | None) -> None:

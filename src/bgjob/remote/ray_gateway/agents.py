@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import hashlib
 import inspect
 import re
@@ -40,12 +41,25 @@ class Agents:
         code = inspect.getsource(actors) + inspect.getsource(held)
         self._version = hashlib.sha256(f"{root}\n{code}".encode()).hexdigest()[:8]
         self._actor = ray.remote(AgentActor)
+        self._known: dict[str, tuple[str, Any]] = {}
+        """By the node: its id, and the actor that has answered last."""
         self._turns: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
     async def on(self, node: str) -> Any:
         """One that answers, from the node that it is meant for. NodeAway: there is none."""
         async with self._turns[node]:
+            if await self._is_where_it_was(node):
+                return self._known[node][1]
             return await self._that_answers(node)
+
+    async def _is_where_it_was(self, node: str) -> bool:
+        if node not in self._known:
+            return False
+        node_id, actor = self._known.pop(node)
+        with contextlib.suppress(RayError, NodeAway):
+            if await self._node_of(actor, node) == node_id:
+                self._known[node] = node_id, actor
+        return node in self._known
 
     async def _that_answers(self, node: str) -> Any:
         """Of a node that was away, the actor from before may be found: it is made again."""
@@ -57,6 +71,7 @@ class Agents:
             actor = await asyncio.to_thread(self._named, node, node_id)
             try:
                 if await self._node_of(actor, node) == node_id:
+                    self._known[node] = node_id, actor
                     return actor
             except (RayError, NodeAway) as error:
                 why = str(error)

@@ -14,6 +14,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.placement_group import (
+    get_placement_group,
     placement_group,
     placement_group_table,
     remove_placement_group,
@@ -27,6 +28,7 @@ PLACED_S = 1.0
 """So long a job waits for a placement group before it is queued."""
 CREATED = "CREATED"
 REMOVED = "REMOVED"
+GONE = "its lease is not in the cluster: it was removed, or the cluster is a new one"
 
 State = dict[str, Any]
 
@@ -38,8 +40,10 @@ class Refused(Exception):
 class Leases:
     def __init__(self, root: str) -> None:
         self._root, self._lease = root, ray.remote(Lease)
+        self._groups: dict[str, Any] = {}
+        """Placement groups that were found, by the job. A list of all of them would have all that were ever removed."""
         self._answers: dict[str, Any] = {}
-        """Of lease actors, by the name of the job: where they are, once they are somewhere."""
+        """Of lease actors, by the job: where they are, once they are somewhere."""
 
     # -- one job ------------------------------------------------------------------------------------
 
@@ -50,26 +54,28 @@ class Leases:
             raise Refused(why)
         if not self._is_there(job_id) and not self._is_placed_at_once(job_id, request):
             self._queue(job_id, request)
-        return self.states({job_id: {"request": request}})[job_id]
+        return self._state(job_id, {"request": request}, nodes, set(ray.util.list_named_actors()))
 
     def release(self, job_id: str) -> None:
         """Also of a job that is queued. Nothing happens if it has no lease."""
         self._answers.pop(job_id, None)
+        self._groups.pop(job_id, None)
         release_lease(job_id)
 
     def take_again(self, job_id: str, node: str, request: fit.Request) -> None:
         """A lease that was lost, on that node, when it has room. Of GPUs Ray would choose others."""
         if not request.get("gpus") and not self._is_there(job_id):
-            _group(job_id, request, node)
+            self._groups[job_id] = _new_group(job_id, request, node)
 
     def _is_there(self, job_id: str) -> bool:
-        return lease_name(job_id) in self._groups() or lease_name(job_id) in ray.util.list_named_actors()
+        return self._group(job_id) is not None or lease_name(job_id) in ray.util.list_named_actors()
 
     def _is_placed_at_once(self, job_id: str, request: fit.Request) -> bool:
         if request.get("gpus"):
             return False
-        group = _group(job_id, request)
+        group = _new_group(job_id, request)
         if group.wait(PLACED_S):
+            self._groups[job_id] = group
             return True
         remove_placement_group(group)
         return False
@@ -83,37 +89,41 @@ class Leases:
         }
         self._lease.options(**named, **fit.actor_options(request)).remote(job_id, self._root)
 
+    def _group(self, job_id: str) -> Mapping[str, Any] | None:
+        """What Ray knows of its placement group."""
+        try:
+            group = self._groups.get(job_id) or get_placement_group(lease_name(job_id))
+        except ValueError:  # there is none
+            return None
+        known: Mapping[str, Any] = placement_group_table(group)
+        if known.get("state", REMOVED) == REMOVED:
+            self._groups.pop(job_id, None)
+            return None
+        self._groups[job_id] = group
+        return known
+
     # -- all jobs -----------------------------------------------------------------------------------
 
     def states(self, jobs: Mapping[str, Mapping[str, Any]]) -> dict[str, State]:
         """As Room tells them, but for what only the nodes know."""
-        nodes, groups, actors = Nodes(), self._groups(), set(ray.util.list_named_actors())
-        return {job_id: self._state(job_id, job, nodes, groups, actors) for job_id, job in jobs.items()}
+        nodes, actors = Nodes(), set(ray.util.list_named_actors())
+        return {job_id: self._state(job_id, job, nodes, actors) for job_id, job in jobs.items()}
 
-    def _state(
-        self,
-        job_id: str,
-        job: Mapping[str, Any],
-        nodes: Nodes,
-        groups: Mapping[str, Mapping[str, Any]],
-        actors: set[str],
-    ) -> State:
+    def _state(self, job_id: str, job: Mapping[str, Any], nodes: Nodes, actors: set[str]) -> State:
         node, request = job.get("node"), job.get("request") or {}
-        lease = self._of_group(groups.get(lease_name(job_id)), nodes) or self._of_actor(job_id, actors, nodes)
+        lease = self._of_group(job_id, nodes) or self._of_actor(job_id, actors, nodes)
         if node and nodes.id_of(node) is None:
             return self._unreachable(job_id, node, lease)
         if node and (lease is None or lease["node"] != node):
             return self._unleased(job_id, node, request, lease)
         if lease is None:
-            return {
-                "state": "gone",
-                "reason": "its lease is not in the cluster: it was removed, or the cluster is a new one",
-            }
+            return {"state": "gone", "reason": GONE}
         if lease["node"] is None:
             return {"state": "queued", "reason": fit.wait_reason(request, nodes.alive)}
         return lease
 
-    def _of_group(self, group: Mapping[str, Any] | None, nodes: Nodes) -> State | None:
+    def _of_group(self, job_id: str, nodes: Nodes) -> State | None:
+        group = self._group(job_id)
         if group is None:
             return None
         node_id = group["bundles_to_node_id"][0] if group["state"] == CREATED else None
@@ -152,16 +162,13 @@ class Leases:
         )
         return {"state": "unleased", "node": node, "reason": f"its lease was lost, and {again}"}
 
-    def _groups(self) -> dict[str, Mapping[str, Any]]:
-        return {each["name"]: each for each in placement_group_table().values() if each["state"] != REMOVED}
-
 
 def _placed(node_id: str | None, nodes: Nodes, environ: Mapping[str, str]) -> State:
     name = nodes.name_of(node_id) if node_id else None
     return {"state": "placed", "node": name, "environ": dict(environ)}
 
 
-def _group(job_id: str, request: fit.Request, node: str | None = None) -> Any:
+def _new_group(job_id: str, request: fit.Request, node: str | None = None) -> Any:
     labels = None if node else fit.labels(request)
     selectors = {"bundle_label_selector": [labels]} if labels else {}
     return placement_group(
