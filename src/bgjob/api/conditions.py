@@ -121,7 +121,8 @@ class Awaited:
         )
 
     def _in_silence(self, log: LogReader) -> Came | None:
-        if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
+        is_unseen = self.job.remote is not None and self.job.run is None  # nothing of it has been copied yet
+        if self._conditions.silence_s is None or is_unseen or isinstance(self.job.state, Queued):
             return None
         is_silent = self._silent_s(log) >= self._conditions.silence_s
         return Came("silence") if is_silent and not self._is_at_end else None
