@@ -238,6 +238,14 @@ class Host:
         return f"{target_dir.directory(os.curdir, self.target)}/{target_dir.CURSORS}/{name}.json"
 
 
+class SteeringHost(Host):
+    """A connection of its own, by which jobs are steered: nothing is copied."""
+
+    async def _copy(self, channel: Channel) -> None:
+        await channel.wait_broken()
+        raise TargetUnreachable(self.target, "the connection was cut")
+
+
 def _append(event: Mapping[str, Any]) -> None:
     details = {name: value for name, value in event.items() if name not in ("kind", "job_id")}
     event_log.append(EVENTS, str(event["kind"]), str(event["job_id"]), **details)
