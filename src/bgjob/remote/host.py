@@ -53,6 +53,11 @@ class Host:
         self._early_ends: dict[str, Mapping[str, Any]] = {}
 
     @property
+    def was_cut(self) -> bool:
+        """Its last connection was made: that it is not there now is no failed attempt to make one."""
+        return self._was_connected
+
+    @property
     def name(self) -> str:
         return str(self.hello.get("host") or self.key or self.target)
 

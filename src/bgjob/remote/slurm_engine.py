@@ -109,9 +109,15 @@ class SlurmEngine:
         if node not in self._hosts:
             target = self._target().name
             self._hosts[node] = Host(
-                target, node, lambda: self._connect(node), self._note, self._resume, self._on_end
+                target, node, lambda: self._connect(node), self._note_node, self._resume, self._on_end
             )
         return self._hosts[node]
+
+    def _note_node(self, node: str, why: str | None) -> None:
+        """The end of an allocation cuts a connection every now and then: what counts is whether another is made."""
+        host = self._hosts.get(node)
+        if why is None or (host and not host.was_cut):
+            self._note(node, why)
 
     async def _connect(self, node: str) -> Channel:
         """By an allocation of ours on that node; without one, all our jobs there have ended."""

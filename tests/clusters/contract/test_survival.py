@@ -37,6 +37,7 @@ def test_a_job_outlives_the_process_that_started_it(target: Target, gate: Gate) 
     job_id = started_by_another(target, f"echo before; {gate.pause}; read line; echo got $line; exit 7")
     gate.wait_until_reached()
     gate.open()
+    target.wait_until_printed(job_id, "before")
     said = target.jobs.interact(job_id, Typed("hello"), wait_s=PATIENCE_S)
     assert said.output.stdout == "got hello\n"
     state = target.state(job_id)
