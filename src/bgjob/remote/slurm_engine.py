@@ -21,7 +21,7 @@ from bgjob.remote import background
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
-from bgjob.remote.host import Host
+from bgjob.remote.host import Host, SteeringHost
 from bgjob.remote.replica import Replica
 from bgjob.remote.shared_root import ELSEWHERE, NODES, home_of
 from bgjob.remote.slurm import Slurm, Taken
@@ -50,6 +50,9 @@ class SlurmEngine:
         self._replicas: dict[str, Replica] = {}
         # Nodes whose home is read on the login node: nothing can be started or steered there.
         self._by_login: set[str] = set()
+        # The allocation by which a node is connected; and further connections, by allocation.
+        self._via: dict[str, str] = {}
+        self._steering: dict[str, SteeringHost] = {}
         # Allocations that were found at their end before Slurm's queue told that.
         self._at_end: set[str] = set()
         self._slurm: Slurm | None = None
@@ -106,17 +109,26 @@ class SlurmEngine:
         if node not in self._hosts:
             target = self._target().name
             self._hosts[node] = Host(
-                target, node, lambda: self._connect(node), self._note, self._resume, self._on_end
+                target, node, lambda: self._connect(node), self._note_node, self._resume, self._on_end
             )
         return self._hosts[node]
+
+    def _note_node(self, node: str, why: str | None) -> None:
+        """The end of an allocation cuts a connection every now and then: what counts is whether another is made."""
+        host = self._hosts.get(node)
+        if why is None or (host and not host.was_cut):
+            self._note(node, why)
 
     async def _connect(self, node: str) -> Channel:
         """By an allocation of ours on that node; without one, all our jobs there have ended."""
         slurm = await self._connected()
         self._by_login.discard(node)
+        self._via.pop(node, None)
         for allocation in self._allocations_on(node):
             try:
-                return await self._open_in(slurm, allocation, node)
+                channel = await self._open_in(slurm, allocation, node)
+                self._via[node] = allocation
+                return channel
             except TargetUnreachable as error:
                 if not AT_END.search(error.why):
                     raise
@@ -139,6 +151,25 @@ class SlurmEngine:
 
     def host_of(self, replica: Replica) -> Host | None:
         return self._hosts.get(str(replica.get("host")))
+
+    def steered_through(self, replica: Replica) -> Host | None:
+        """In its own allocation: the step by which the node is copied may be in another one, and ends with that."""
+        node, allocation = str(replica.get("host")), str(replica.get("engine_id"))
+        if node not in self._hosts or not self._is_active(replica) or self._via.get(node) == allocation:
+            return self._hosts.get(node)
+        if allocation not in self._steering:
+            target = self._target().name
+            self._steering[allocation] = SteeringHost(
+                target, node, lambda: self._open_own(allocation, node), _ignore, self._resume, self._on_end
+            )
+        return self._steering[allocation]
+
+    def _is_active(self, replica: Replica) -> bool:
+        state = self._state_of(replica)
+        return state is not None and state.phase == "active"
+
+    async def _open_own(self, allocation: str, node: str) -> Channel:
+        return await self._open_in(await self._connected(), allocation, node)
 
     async def _resume(self, _replica: Replica, _channel: Channel) -> None:
         """A job is on a node once it was made there: there is nothing to ask for again."""
@@ -339,11 +370,14 @@ class SlurmEngine:
                 del self._hosts[node]
                 await host.close()
                 self._note(node, None)
+        used = {str(each.get("engine_id")) for each in self._replicas.values()}
+        for allocation in self._steering.keys() - used:
+            await self._steering.pop(allocation).close()
 
     # -- what else is asked ------------------------------------------------------------------------------
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
-        host = self.host_of(replica)
+        host = self.steered_through(replica)
         if not words.get("only_signal"):
             self._killed.add(replica.id)
         if host is not None and replica.phase == "running":
@@ -378,8 +412,12 @@ class SlurmEngine:
         if self._polling:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
-        for host in self._hosts.values():
+        for host in (*self._hosts.values(), *self._steering.values()):
             await host.close()
+
+
+def _ignore(_host: str, _why: str | None) -> None:
+    """That its allocation cannot be reached is told of the node."""
 
 
 def _is_fresh(replica: Replica, state: EngineState | None) -> bool:

@@ -38,6 +38,7 @@ def test_a_job_outlives_the_process_that_started_it(target: Target, gate: Gate) 
     gate.wait_until_reached()
     target.wait_until_started(job_id)
     gate.open()
+    target.wait_until_printed(job_id, "before")
     said = target.jobs.interact(job_id, Typed("hello"), wait_s=PATIENCE_S)
     assert said.output.stdout == "got hello\n"
     state = target.state(job_id)
