@@ -30,7 +30,9 @@ def started_by_another(target: Target, command: str) -> str:
         check=False,
     )
     assert done.returncode == -9
-    return done.stdout.strip()
+    job_id = done.stdout.strip()
+    target.wait_until_started(job_id)
+    return job_id
 
 
 def test_a_job_outlives_the_process_that_started_it(target: Target, gate: Gate) -> None:
