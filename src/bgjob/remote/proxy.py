@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from bgjob.core.errors import TargetUnreachable
 from bgjob.home.jobdir import CONTROL
+from bgjob.remote import background
 from bgjob.remote.channel import Stream
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
@@ -21,6 +22,7 @@ from bgjob.remote.replica import Replica
 PIECE_BYTES = 1 << 16
 # From the end of a shim until all that it wrote is here. If its guard takes over, nothing ends.
 ENDS_S = 1.0
+LAST_ANSWERS_S = 5.0
 CREDENTIALS = struct.Struct("3i")
 
 
@@ -29,6 +31,7 @@ class ControlProxy:
         self._replica, self._host_of = replica, host_of
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._ending: asyncio.Task[None] | None = None
 
     async def listen(self) -> None:
         path = f"{self._replica.directory}/{CONTROL}"
@@ -45,6 +48,12 @@ class ControlProxy:
         self._server = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._replica.directory}/{CONTROL}")
+        self._ending = background.start(self._end_connections())
+
+    async def _end_connections(self) -> None:
+        """The shim is gone, and its last answers may be on their way."""
+        if self._connections:
+            await asyncio.wait(set(self._connections), timeout=LAST_ANSWERS_S)
         for each in self._connections:
             each.cancel()
 
@@ -76,9 +85,8 @@ class ControlProxy:
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            if not ways[
-                0
-            ].done():  # the shim has hung up: if the job has ended, who asks finds that on our disk
+            if not ways[0].done():
+                # the shim has hung up: if the job has ended, who asks finds that on our disk
                 await self._replica.until_over(ENDS_S)
         finally:
             for way in ways:
