@@ -78,7 +78,7 @@ def test_a_job_in_the_queue_of_ray_says_why_and_survives_the_relay(
 ) -> None:
     first = target.start(gate.pause, options=ALL_OF_WORKER)
     gate.wait_until_reached()
-    second = target.start(diary.entry("ran"), options=ALL_OF_WORKER)
+    second = target.begin(diary.entry("ran"), options=ALL_OF_WORKER).id
     status = target.jobs.status(second)
     assert isinstance(status.job.state, Queued)
     assert status.place
@@ -93,7 +93,7 @@ def test_a_job_in_the_queue_of_ray_says_why_and_survives_the_relay(
 def test_a_job_in_the_queue_of_ray_is_killed_there(target: Target, gate: Gate, diary: Diary) -> None:
     first = target.start(gate.pause, options=ALL_OF_WORKER)
     gate.wait_until_reached()
-    second = target.start(diary.entry("ran"), options=ALL_OF_WORKER)
+    second = target.begin(diary.entry("ran"), options=ALL_OF_WORKER).id
     assert target.jobs.kill(second).status == "killed"
     assert isinstance(target.state(second), Killed)
     gate.open()
