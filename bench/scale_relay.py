@@ -61,6 +61,8 @@ class ManyMachines:
     def host_of(self, replica: Replica) -> Host:
         return self._host(str(replica.get("host")))
 
+    steered_through = host_of
+
     async def start(self, replica: Replica) -> None:
         raise NotImplementedError
 

@@ -79,8 +79,12 @@ class Target(contextlib.AbstractContextManager["Target"]):
         """Its id. A cluster takes a moment until it starts a job for which it has room."""
         job_id = self.begin(command, **asked).id
         if not asked.get("queue"):
-            wait_until(lambda: not self._is_queued(job_id), "it has started", every_s=0.02)
+            self.wait_until_started(job_id)
         return job_id
+
+    def wait_until_started(self, job_id: str) -> None:
+        """Here, too: a cluster is asked from time to time."""
+        wait_until(lambda: not self._is_queued(job_id), "it has started", every_s=0.02)
 
     def _is_queued(self, job_id: str) -> bool:
         return isinstance(self.jobs.store.load(job_id).state, Queued)

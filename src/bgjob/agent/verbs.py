@@ -19,7 +19,7 @@ from bgjob.api.start_once import start_once
 from bgjob.api.status import job_status
 from bgjob.api.status_json import activity_as_json
 from bgjob.api.wait import Cancellation
-from bgjob.core.errors import BgjobError
+from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.core.job import Queued, Running
 from bgjob.link.control import NoShim
 
@@ -46,8 +46,8 @@ class Verbs:
         if verb not in VERBS:
             raise BgjobError(f"This agent does not know {verb[:40]!r}: it may be of an older version.")
         if self._context.store.is_elsewhere and verb not in ELSEWHERE:
-            raise BgjobError(
-                f"The jobs of {self._context.store.home} are another machine's: here they are only read."
+            raise TargetUnreachable(
+                "the node of the job", "this is another machine, where ended jobs are only read"
             )
         waits = {"wait": wait} if verb in WAITING else {}
         function = getattr(Verbs, verb)

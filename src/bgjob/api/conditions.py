@@ -120,8 +120,13 @@ class Awaited:
             _begin_of_unfinished_line(log, stream, self._scanned) for stream in self._conditions.streams
         )
 
+    def _is_unheard(self) -> bool:
+        """It waits; or its machine has told nothing of it yet."""
+        job = self.job
+        return isinstance(job.state, Queued) or (job.spec.target is not None and job.run is None)
+
     def _in_silence(self, log: LogReader) -> Came | None:
-        if self._conditions.silence_s is None or isinstance(self.job.state, Queued):
+        if self._conditions.silence_s is None or self._is_unheard():
             return None
         is_silent = self._silent_s(log) >= self._conditions.silence_s
         return Came("silence") if is_silent and not self._is_at_end else None

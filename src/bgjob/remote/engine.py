@@ -28,7 +28,10 @@ class Engine(Protocol):
         """A job of an earlier relay: it may be anywhere between its request and its end."""
 
     def host_of(self, replica: Replica) -> Host | None:
-        """None: the job is on no machine yet."""
+        """From which the job is copied. None: the job is on no machine yet."""
+
+    def steered_through(self, replica: Replica) -> Host | None:
+        """By whose connection it is typed into and asked: one that lasts as long as the job, if there is one."""
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answered once nothing of the job is left, with its status and the number of its processes."""

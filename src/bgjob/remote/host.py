@@ -53,6 +53,11 @@ class Host:
         self._early_ends: dict[str, Mapping[str, Any]] = {}
 
     @property
+    def was_cut(self) -> bool:
+        """Its last connection was made: that it is not there now is no failed attempt to make one."""
+        return self._was_connected
+
+    @property
     def name(self) -> str:
         return str(self.hello.get("host") or self.key or self.target)
 
@@ -236,6 +241,14 @@ class Host:
     def _cursor_path(self) -> str:
         name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in self.key) or "host"
         return f"{target_dir.directory(os.curdir, self.target)}/{target_dir.CURSORS}/{name}.json"
+
+
+class SteeringHost(Host):
+    """A connection of its own, by which jobs are steered: nothing is copied."""
+
+    async def _copy(self, channel: Channel) -> None:
+        await channel.wait_broken()
+        raise TargetUnreachable(self.target, "the connection was cut")
 
 
 def _append(event: Mapping[str, Any]) -> None:

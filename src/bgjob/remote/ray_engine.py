@@ -61,6 +61,8 @@ class RayEngine:
     def host_of(self, replica: Replica) -> Host | None:
         return self._hosts.get(str(replica.get("host")))
 
+    steered_through = host_of
+
     async def _resume(self, replica: Replica, channel: Channel) -> None:
         """Whoever asked for the job was told that it is not known: so the refusal is its end."""
         try:

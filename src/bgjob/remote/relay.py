@@ -166,7 +166,7 @@ class Relay:
             target_dir.remove(HERE, self._name, job_id)
             return None
         self._replicas[job_id] = replica
-        self._proxies[job_id] = proxy = ControlProxy(replica, self._engine.host_of)
+        self._proxies[job_id] = proxy = ControlProxy(replica, self._engine.steered_through)
         await proxy.listen()
         return replica
 
@@ -264,7 +264,7 @@ class Relay:
 
     async def _status(self, job: str, detail: bool = False) -> Mapping[str, Any]:
         replica = self._replicas.get(job)
-        host = self._engine.host_of(replica) if replica else None
+        host = self._engine.steered_through(replica) if replica else None
         if replica is None or host is None:
             raise JobNotFound(job)
         if host.why is not None:

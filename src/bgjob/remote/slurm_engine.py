@@ -14,13 +14,14 @@ from typing import Any
 
 from bgjob.core.engine import EngineState, Resources
 from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
+from bgjob.core.late_pattern import late_pattern
 from bgjob.core.slurm import final_outcome, needs_slurms_word
 from bgjob.core.targets import Target
 from bgjob.remote import background
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
-from bgjob.remote.host import Host
+from bgjob.remote.host import Host, SteeringHost
 from bgjob.remote.replica import Replica
 from bgjob.remote.shared_root import ELSEWHERE, NODES, home_of
 from bgjob.remote.slurm import Slurm, Taken
@@ -38,6 +39,8 @@ OUT_OF_MEMORY_CODE = 137
 # So long after its submission, and of so few, a job's files are looked at.
 FRESH_S, MOST_FRESH = 15.0, 200
 MOST_SAID = 300
+# What srun says of an allocation in which no step can start any more.
+AT_END = late_pattern(r"[Ii]nvalid job id|already completing|expired|has been revoked")
 
 
 class SlurmEngine:
@@ -47,6 +50,11 @@ class SlurmEngine:
         self._replicas: dict[str, Replica] = {}
         # Nodes whose home is read on the login node: nothing can be started or steered there.
         self._by_login: set[str] = set()
+        # The allocation by which a node is connected; and further connections, by allocation.
+        self._via: dict[str, str] = {}
+        self._steering: dict[str, SteeringHost] = {}
+        # Allocations that were found at their end before Slurm's queue told that.
+        self._at_end: set[str] = set()
         self._slurm: Slurm | None = None
         self._states: dict[str, EngineState] = {}
         self._sessions: dict[str, EngineState] = {}
@@ -101,32 +109,67 @@ class SlurmEngine:
         if node not in self._hosts:
             target = self._target().name
             self._hosts[node] = Host(
-                target, node, lambda: self._connect(node), self._note, self._resume, self._on_end
+                target, node, lambda: self._connect(node), self._note_node, self._resume, self._on_end
             )
         return self._hosts[node]
+
+    def _note_node(self, node: str, why: str | None) -> None:
+        """The end of an allocation cuts a connection every now and then: what counts is whether another is made."""
+        host = self._hosts.get(node)
+        if why is None or (host and not host.was_cut):
+            self._note(node, why)
 
     async def _connect(self, node: str) -> Channel:
         """By an allocation of ours on that node; without one, all our jobs there have ended."""
         slurm = await self._connected()
         self._by_login.discard(node)
-        if (allocation := self._allocation_on(node)) is not None:
-            with contextlib.suppress(TargetUnreachable):  # it may have ended since our last look at the queue
-                return await Channel.open(
-                    lambda command: slurm.channel_argv(allocation, *command),
-                    self._order(node, is_quoted=False),
-                )
+        self._via.pop(node, None)
+        for allocation in self._allocations_on(node):
+            try:
+                channel = await self._open_in(slurm, allocation, node)
+                self._via[node] = allocation
+                return channel
+            except TargetUnreachable as error:
+                if not AT_END.search(error.why):
+                    raise
+                self._at_end.add(allocation)  # since our last look at the queue
         self._by_login.add(node)
         return await self._open_on_login(node)
 
-    def _allocation_on(self, node: str) -> str | None:
-        """Of a job that runs there, or of a held one."""
-        own = [self._states[each] for each in self._replicas if each in self._states]
-        held = [state for state in self._sessions.values() if state.node == node]
-        active = [state for state in (*own, *held) if state.phase == "active" and state.node == node]
-        return active[0].engine_id if active else None
+    async def _open_in(self, slurm: Slurm, allocation: str, node: str) -> Channel:
+        order = self._order(node, is_quoted=False)
+        return await Channel.open(lambda command: slurm.channel_argv(allocation, *command), order)
+
+    def _allocations_on(self, node: str) -> list[str]:
+        """Of jobs that run there, or held: those last that may end first."""
+        known = [(self._states[each.id], each) for each in self._replicas.values() if each.id in self._states]
+        own = [state for state, each in sorted(known, key=lambda pair: pair[1].told_outcome is not None)]
+        active = [state for state in (*self._sessions.values(), *own) if state.phase == "active"]
+        return [
+            state.engine_id for state in active if state.node == node and state.engine_id not in self._at_end
+        ]
 
     def host_of(self, replica: Replica) -> Host | None:
         return self._hosts.get(str(replica.get("host")))
+
+    def steered_through(self, replica: Replica) -> Host | None:
+        """In its own allocation: the step by which the node is copied may be in another one, and ends with that."""
+        node, allocation = str(replica.get("host")), str(replica.get("engine_id"))
+        if node not in self._hosts or not self._is_active(replica) or self._via.get(node) == allocation:
+            return self._hosts.get(node)
+        if allocation not in self._steering:
+            target = self._target().name
+            self._steering[allocation] = SteeringHost(
+                target, node, lambda: self._open_own(allocation, node), _ignore, self._resume, self._on_end
+            )
+        return self._steering[allocation]
+
+    def _is_active(self, replica: Replica) -> bool:
+        state = self._state_of(replica)
+        return state is not None and state.phase == "active"
+
+    async def _open_own(self, allocation: str, node: str) -> Channel:
+        return await self._open_in(await self._connected(), allocation, node)
 
     async def _resume(self, _replica: Replica, _channel: Channel) -> None:
         """A job is on a node once it was made there: there is nothing to ask for again."""
@@ -212,9 +255,10 @@ class SlurmEngine:
     async def _look(self) -> None:
         try:
             slurm = await self._connected()
-            self._states, self._sessions = await slurm.states(), await slurm.sessions()
+            states, self._sessions = await slurm.states(), await slurm.sessions()
+            self._states = {**states, **await self._started(slurm, states)}
+            self._at_end &= {state.engine_id for state in self._states_of_all() if state.phase == "active"}
             self._note(LOGIN, None)
-            await self._look_at_files(slurm)
             for replica in list(self._replicas.values()):
                 await self._consider(replica)
             await self._close_idle_hosts()
@@ -222,6 +266,9 @@ class SlurmEngine:
         except TargetUnreachable as error:
             self._note(LOGIN, error.why)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _states_of_all(self) -> list[EngineState]:
+        return [*self._states.values(), *self._sessions.values()]
 
     async def _consider(self, replica: Replica) -> None:
         if replica.phase == "submitting":
@@ -261,20 +308,18 @@ class SlurmEngine:
         if replica.get("host") != node and not replica.get("session"):
             replica.note(phase="running", engine_id=state.engine_id, node=node, host=node, reason=None)
             await self._host(node).follow(replica)
-        elif node in self._by_login and self._allocation_on(node):
+        elif node in self._by_login and self._allocations_on(node):
             await self._host(node).disconnect()  # it runs after all: it is reached there
 
-    async def _look_at_files(self, slurm: Slurm) -> None:
+    async def _started(self, slurm: Slurm, states: Mapping[str, EngineState]) -> dict[str, EngineState]:
         """Of jobs that were just submitted: their batch scripts are faster than our next look at the queue."""
-        fresh = [replica.id for replica in self._replicas.values() if self._is_fresh(replica)][:MOST_FRESH]
-        for job_id, taken in (await slurm.all_taken(fresh)).items() if fresh else ():
-            if taken.engine_id and taken.node:
-                self._states[job_id] = EngineState("active", taken.engine_id, taken.node)
-
-    def _is_fresh(self, replica: Replica) -> bool:
-        state = self._states.get(replica.id)
-        waits = (state is None or state.phase == "queued") and not replica.get("session")
-        return waits and time.time() < replica.spec.created_at + FRESH_S
+        fresh = [each.id for each in self._replicas.values() if _is_fresh(each, states.get(each.id))]
+        taken = await slurm.all_taken(fresh[:MOST_FRESH]) if fresh else {}
+        return {
+            job_id: EngineState("active", each.engine_id, each.node)
+            for job_id, each in taken.items()
+            if each.engine_id and each.node
+        }
 
     async def _consider_gone(self, replica: Replica, state: EngineState | None, gone_s: float) -> None:
         """What its shim wrote down counts first: it is read where it lies."""
@@ -325,11 +370,14 @@ class SlurmEngine:
                 del self._hosts[node]
                 await host.close()
                 self._note(node, None)
+        used = {str(each.get("engine_id")) for each in self._replicas.values()}
+        for allocation in self._steering.keys() - used:
+            await self._steering.pop(allocation).close()
 
     # -- what else is asked ------------------------------------------------------------------------------
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
-        host = self.host_of(replica)
+        host = self.steered_through(replica)
         if not words.get("only_signal"):
             self._killed.add(replica.id)
         if host is not None and replica.phase == "running":
@@ -364,8 +412,17 @@ class SlurmEngine:
         if self._polling:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)
-        for host in self._hosts.values():
+        for host in (*self._hosts.values(), *self._steering.values()):
             await host.close()
+
+
+def _ignore(_host: str, _why: str | None) -> None:
+    """That its allocation cannot be reached is told of the node."""
+
+
+def _is_fresh(replica: Replica, state: EngineState | None) -> bool:
+    waits = (state is None or state.phase == "queued") and not replica.get("session")
+    return waits and time.time() < replica.spec.created_at + FRESH_S
 
 
 def _login_argv(target: Target) -> list[str]:

@@ -34,6 +34,8 @@ class SshEngine:
     def host_of(self, _replica: Replica) -> Host:
         return self._host
 
+    steered_through = host_of
+
     async def start(self, replica: Replica) -> None:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
         self._host.replicas[replica.id] = replica  # before: its first events may come before the answer

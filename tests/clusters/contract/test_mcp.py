@@ -47,6 +47,7 @@ def test_a_job_outlives_the_server_that_started_it(
     first = start_server()
     job_id = target.executed(first, f"echo before; {gate.pause}; cat; exit 7")["job_id"]
     gate.wait_until_reached()
+    target.wait_until_started(job_id)
     first.kill()
     gate.open()
     second = start_server()

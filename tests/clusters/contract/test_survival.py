@@ -30,13 +30,17 @@ def started_by_another(target: Target, command: str) -> str:
         check=False,
     )
     assert done.returncode == -9
-    return done.stdout.strip()
+    job_id = done.stdout.strip()
+    target.wait_until_started(job_id)
+    return job_id
 
 
 def test_a_job_outlives_the_process_that_started_it(target: Target, gate: Gate) -> None:
     job_id = started_by_another(target, f"echo before; {gate.pause}; read line; echo got $line; exit 7")
     gate.wait_until_reached()
+    target.wait_until_started(job_id)
     gate.open()
+    target.wait_until_printed(job_id, "before")
     said = target.jobs.interact(job_id, Typed("hello"), wait_s=PATIENCE_S)
     assert said.output.stdout == "got hello\n"
     state = target.state(job_id)

@@ -74,6 +74,7 @@ def test_a_port_that_the_job_opens_is_seen(target: Target) -> None:
 
 def test_silence_is_waited_for(target: Target) -> None:
     job_id = target.start("echo talking; exec sleep 1000")
+    target.wait_until_printed(job_id, "talking")
     waited = target.wait(job_id, silence_s=0.5)
     assert waited.came
     assert (waited.came.condition, waited.output.stdout) == ("silence", "talking\n")
