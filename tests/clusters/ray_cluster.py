@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 MOST_STARTS = 4
 STORE_BYTES = 80_000_000
 # below the ports that the kernel hands out by itself
-FIRST_PORT, LAST_PORT, PORTS_OF_A_NODE = 20_000, 32_000, 100
+FIRST_PORT, LAST_PORT, PORTS_OF_A_NODE, MOST_NODES = 20_000, 32_000, 100, 4
 PORTS_OF_THE_HEAD = ("ray-client-server-port", "port")
 NAMED_PORTS = (
     "metrics-export-port",
@@ -136,7 +136,7 @@ def environ() -> dict[str, str]:
 def ray_cluster(directory: Path, *options: Mapping[str, str]) -> Iterator[RayCluster]:
     """A node for each of `options`: words of `ray start`, by name. `directory` has a short path: it has sockets."""
     with contextlib.ExitStack() as stack:
-        ports = stack.enter_context(_free_ports(len(options)))
+        ports = stack.enter_context(_free_ports())
         client = f"ray://127.0.0.11:{ports['ray-client-server-port']}"
         cluster = RayCluster(f"127.0.0.11:{ports['port']}", client, directory)
         cluster.make_directories()
@@ -180,9 +180,9 @@ def _argv(cluster: RayCluster, place: int, ports: Mapping[str, int], words: Mapp
 
 
 @contextlib.contextmanager
-def _free_ports(nodes: int) -> Iterator[dict[str, int]]:
+def _free_ports() -> Iterator[dict[str, int]]:
     """The ports of the first node, by name; those of the others follow at a distance. They stay ours meanwhile."""
-    span = PORTS_OF_A_NODE * nodes
+    span = PORTS_OF_A_NODE * MOST_NODES
     for first in range(FIRST_PORT, LAST_PORT, span):
         # whoever has its last port has the whole span
         with socket.socket() as reserved:
