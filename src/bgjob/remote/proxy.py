@@ -58,6 +58,8 @@ class ControlProxy:
             each.cancel()
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it was accepted as we closed: nobody would end it
+            return writer.close()
         task = asyncio.current_task()
         assert task
         self._connections.add(task)
