@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from uuid import uuid4
@@ -18,6 +19,7 @@ from bgjob.remote.channel import Channel, Stream
 from bgjob.remote.transport import ssh
 from tests.remote.conftest import Open, Play
 from tests.support.gate import Gate
+from tests.support.requires import needs
 
 
 async def started(channel: Channel, command: str, **asked: object) -> str:
@@ -230,3 +232,14 @@ def test_ssh_asks_nobody_for_anything() -> None:
     assert {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10"} <= set(
         argv
     )
+
+
+@needs("ssh")
+@pytest.mark.parametrize("given", ["no", "yes"])
+def test_ssh_forwards_neither_agent_nor_display_unless_the_target_says_so(tmp_path: Path, given: str) -> None:
+    """Whatever the user's own config says. `ssh -G` prints the options in effect."""
+    (tmp_path / "config").write_text("ForwardAgent yes\nForwardX11 yes\n")
+    chosen = ["-o", "ForwardAgent=yes", "-o", "ForwardX11=yes"] if given == "yes" else []
+    argv = ssh("host", ["-F", str(tmp_path / "config"), *chosen])
+    shown = subprocess.run([argv[0], "-G", *argv[1:]], check=True, capture_output=True, text=True).stdout
+    assert {f"forwardagent {given}", f"forwardx11 {given}"} <= set(shown.splitlines())

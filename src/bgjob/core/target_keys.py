@@ -198,7 +198,7 @@ KEYS = (
         ("ssh", "slurm"),
         'a list of options as ssh takes them after -o, e.g. ["Port=2222", "ProxyJump=gate"]',
         _ssh_options,
-        "beside those of your ssh config",
+        "in addition to your ssh config; ForwardAgent and ForwardX11 are off unless set here",
     ),
     Key(
         "python",

@@ -8,6 +8,9 @@ SSH = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
     # of the user's own config, what is meant for a person who logs in
     *("-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none"),
+    # ssh -a -x, in a form that ssh_options of a target can override: root on the host could use the agent and
+    # the display for as long as the relay is connected
+    *("-o", "ForwardAgent=no", "-o", "ForwardX11=no"),
 )
 
 
