@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from uuid import uuid4
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -16,10 +17,14 @@ from bgjob.api import JobStatus
 from bgjob.core.config import SETTINGS
 from bgjob.protocol.methods import TASKS_EXTENSION
 from bgjob.protocol.revisions import CAPABILITIES_KEY
+from bgjob.system import processes
+from tests.faces.command_line import Cli
+from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import META
 from tests.support.raw_client import SERVE, RawClient
 from tests.support.server import Server, StartServer, ToolError
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], JobStatus]
 
@@ -155,6 +160,44 @@ class TestTheVariablesOfTheClient:
         seen = server.call("execute_command", command="env", wait_s=30)["stdout"].splitlines()
         assert {"ONES=2", "CLAUDE_CODE_MESSAGING_TOKEN=b"} <= {*seen}
         assert not {"SECRET_A=a", "ONE=1"} & {*seen}
+
+    @pytest.mark.parametrize(
+        "asked", [{}, {"queue": True, "options": {"delay_s": 0.1}}], ids=["zygote", "dispatcher"]
+    )
+    def test_are_in_no_process_that_supervises_a_job(
+        self, start_server: StartServer, gate: Gate, asked: dict[str, Any]
+    ) -> None:
+        secret = f"TOKEN={uuid4()}"
+        server = start_server(
+            MCP_BG_HIDDEN_VARIABLES="TOKEN",
+            MCP_BG_ON_EVENT="true",  # so that there is a watcher, too
+            TOKEN=secret.partition("=")[2],
+        )
+        command = f"tr '\\0' '\\n' < /proc/$PPID/environ; {gate.pause}"
+        job_id = server.execute(command, **asked)
+        gate.wait_until_reached()
+        wait_until(
+            lambda: carriers(secret) == {server.pid}, "of all processes the server alone has the secret"
+        )
+        gate.open()
+        server.call("wait_for_job", job_ids=[job_id], timeout_s=60)
+        assert secret not in server.output(job_id)["stdout"]
+
+    def test_are_in_no_process_that_supervises_a_job_of_the_command_line(
+        self, home: Path, gate: Gate
+    ) -> None:
+        secret = f"TOKEN={uuid4()}"
+        value = {"TOKEN": secret.partition("=")[2], "MCP_BG_HIDDEN_VARIABLES": "TOKEN"}
+        Cli(home)("run", gate.pause, env=value)
+        gate.wait_until_reached()
+        wait_until(lambda: not carriers(secret), "no process has the secret")
+        gate.open()
+
+
+def carriers(entry: str) -> set[int]:
+    """Processes that were started with this in their environment."""
+    environs = {pid: processes.read_if_there(f"/proc/{pid}/environ") or b"" for pid in processes.every_pid()}
+    return {pid for pid, environ in environs.items() if entry.encode() in environ.split(b"\0")}
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from bgjob.agent.busy import linger
 from bgjob.agent.host import own_environ
 from bgjob.api.context import Context, checked_settings
 from bgjob.api.start_once import start_once
-from bgjob.core.config import own_variables
+from bgjob.core.config import environment_for_jobs, own_variables, settings_from
 from bgjob.core.errors import BgjobError
 from bgjob.home import jobdir
 from bgjob.link.hold import Hold
@@ -121,16 +121,25 @@ def hold(below: Below, root: str, idle_s: float, environ: Mapping[str, str]) -> 
     home = home_of(root, _node(environ))
     Store(home)
     held = Hold(home, environ["SLURM_JOB_ID"], variables_of_allocation(environ))
+    inherited = _visible_to_jobs(environ)
     used_at = time.monotonic()
     while not _is_at_end(below, held, used_at + idle_s):
         if below.wait(LOOK_EVERY_S, held.listener):
             with held.listener.accept()[0] as starter:
-                start_zygote_below(starter.fileno())
+                start_zygote_below(starter.fileno(), inherited)
         below.reap()
         if below.shims():
             used_at = time.monotonic()
     held.remove()
     return 0
+
+
+def _visible_to_jobs(environ: Mapping[str, str]) -> dict[str, str]:
+    try:
+        settings = checked_settings(environ, read_config_file(environ))
+    except BgjobError:
+        settings = settings_from({})  # whoever starts a job here gets this error
+    return environment_for_jobs(environ, settings)
 
 
 def _is_at_end(below: Below, held: Hold, idle_until: float) -> bool:

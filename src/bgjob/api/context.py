@@ -177,7 +177,7 @@ def ensure_dispatcher(context: Context) -> None:
     home = context.store.home
     with contextlib.suppress(OSError):  # the queue is on disk: the next caller tries again
         if not queue_dir.has_dispatcher(home):
-            start_dispatcher(home)
+            start_dispatcher(home, context.environment)
     queue_dir.wake(home)
 
 

@@ -165,7 +165,8 @@ def launch(context: Context, spec: Spec, environment: Mapping[str, str]) -> Job:
             ours.callback(os.close, slot)
         new = store.create(spec)
         ours.callback(os.close, new.lock)
-        start = context.spawner.start(Handover(new.directory, new.lock, slots, vars(spec), environment))
+        records = vars(spec), environment, context.environment
+        start = context.spawner.start(Handover(new.directory, new.lock, slots, *records))
         if start.is_owned():
             context.starts.add(spec.id, start)
             return Job(spec, Running(None), None)

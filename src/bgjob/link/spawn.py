@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
 from bgjob.link import hold
+from bgjob.system import open_files
 from bgjob.system.own_argv import SHIM
 from bgjob.system.readiness import is_readable
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     import subprocess
 
 PATIENCE_S = 10.0
-Launch = Callable[[str, list[int]], bool]
-"""Gives the directory of a job and its descriptors to a shim. False: there is none."""
 
 
 class Handover(Frozen):
@@ -36,6 +35,13 @@ class Handover(Frozen):
     slots: Sequence[int]
     spec: Mapping[str, Any]
     environment: Mapping[str, str]
+    """The job's own."""
+    inherited: Mapping[str, str]
+    """What supervisors are started with. The job can read it in /proc, so it holds nothing hidden from jobs."""
+
+
+Launch = Callable[[Handover, list[int]], bool]
+"""Gives the directory of a job and its descriptors to a shim. False: there is none."""
 
 
 class Start:
@@ -125,24 +131,24 @@ class Spawner:
         """Ways to start a shim, the best first."""
         return self._ask_zygote, _run_fresh
 
-    def _ask_zygote(self, directory: str, descriptors: list[int]) -> bool:
+    def _ask_zygote(self, handover: Handover, descriptors: list[int]) -> bool:
         with self._mutex:
             for _ in range(2):  # a zygote that died is replaced once
-                requests = self._connected()
+                requests = self._connected(handover.inherited)
                 if requests is None:
                     return False
                 try:
-                    socket.send_fds(requests, [os.fsencode(directory)], descriptors)
+                    socket.send_fds(requests, [os.fsencode(handover.directory)], descriptors)
                     return True
                 except OSError:
                     requests.close()
                     self._requests = None
         return False
 
-    def _connected(self) -> socket.socket | None:
+    def _connected(self, inherited: Mapping[str, str]) -> socket.socket | None:
         if self._requests is None and self._wants_zygote:
             try:
-                self._requests = _start_zygote()
+                self._requests = _start_zygote(inherited)
             except OSError:
                 return None  # no such sockets here: each shim is started fresh
         return self._requests
@@ -158,9 +164,10 @@ class SpawnerBelow(Spawner):
     def _launches(self) -> Sequence[Launch]:
         return [self._run_below]
 
-    def _run_below(self, directory: str, descriptors: list[int]) -> bool:
+    def _run_below(self, handover: Handover, descriptors: list[int]) -> bool:
         """Whoever has such a child waits for it: it is the guard."""
-        guard = _popen("below", "fresh", directory, *map(str, descriptors), pass_fds=descriptors)
+        words = "below", "fresh", handover.directory, *map(str, descriptors)
+        guard = _popen(*words, environment=handover.inherited, pass_fds=descriptors)
         self._guards.append(guard)
         return True
 
@@ -179,7 +186,7 @@ class SpawnerInHold(Spawner):
     def _launches(self) -> Sequence[Launch]:
         return [self._ask_zygote]
 
-    def _connected(self) -> socket.socket | None:
+    def _connected(self, inherited: Mapping[str, str]) -> socket.socket | None:
         if self._requests is None:
             self._requests = hold.connected(self._path)
         return self._requests
@@ -194,34 +201,32 @@ def _attempt(handover: Handover, launch: Launch) -> Start | None:
             launch_file = _launch_file(handover)
             theirs.callback(os.close, launch_file)
             descriptors = [handover.lock, their_ready.fileno(), launch_file, *handover.slots]
-            launched = launch(handover.directory, descriptors)
+            launched = launch(handover, descriptors)
         if not launched or not _is_taken(ready):
             return None
         ours.pop_all()
     return Start(ready.detach())
 
 
-def _run_fresh(directory: str, descriptors: list[int]) -> bool:
-    return _run_shim("fresh", directory, *map(str, descriptors), pass_fds=descriptors)
-
-
-def start_dispatcher(home: str) -> bool:
-    """Start the dispatcher of this home's queue; it ends at once if there is one already."""
-    return _run_shim("queue", home)
-
-
-def _run_shim(*arguments: str, pass_fds: Sequence[int] = ()) -> bool:
-    launcher = _popen(*arguments, pass_fds=pass_fds)
+def _run_fresh(handover: Handover, descriptors: list[int]) -> bool:
+    words = "fresh", handover.directory, *map(str, descriptors)
+    launcher = _popen(*words, environment=handover.inherited, pass_fds=descriptors)
     return launcher.wait() == 0  # the launcher has forked the shim
 
 
+def start_dispatcher(home: str, environment: Mapping[str, str]) -> bool:
+    """Start the dispatcher of this home's queue; it ends at once if there is one already."""
+    return _popen("queue", home, environment=environment).wait() == 0
+
+
 def _popen(
-    *arguments: str, stdin: int | None = None, pass_fds: Sequence[int] = ()
+    *arguments: str, environment: Mapping[str, str], stdin: int | None = None, pass_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
     import subprocess  # 3 ms, which a server's start does not need
 
     return subprocess.Popen(
         [*SHIM, *arguments],
+        env={**environment, **open_files.noted_limit()},
         pass_fds=pass_fds,
         stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=subprocess.DEVNULL,
@@ -229,16 +234,16 @@ def _popen(
     )
 
 
-def start_zygote_below(requests: int) -> int:
+def start_zygote_below(requests: int, environment: Mapping[str, str]) -> int:
     """For the process that holds an allocation: serves a starter at the other end of this socket. Its pid."""
-    return _popen("below", "zygote", stdin=requests).pid
+    return _popen("below", "zygote", environment=environment, stdin=requests).pid
 
 
-def _start_zygote() -> socket.socket:
+def _start_zygote(environment: Mapping[str, str]) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, contextlib.ExitStack() as undo:
         undo.callback(ours.close)
-        _popen("zygote", stdin=theirs.fileno()).wait()
+        _popen("zygote", environment=environment, stdin=theirs.fileno()).wait()
         undo.pop_all()
     return ours
 

@@ -20,6 +20,11 @@ def raise_limit(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def noted_limit() -> dict[str, str]:
+    """The note, for the environment of a shim."""
+    return {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+
+
 def restore_limit() -> None:
     """In a process that may have inherited a raised limit."""
     before = os.environ.pop(VARIABLE, "")
