@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,16 +34,22 @@ def docstrings_of_folders() -> Iterator[tuple[str, str]]:
 FOLDERS = dict(docstrings_of_folders())
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#\s]+)")
 BGJOB = Path(sys.executable).with_name("bgjob")
-MAX_README_LINES, MAX_README_BYTES = 150, 6_600
+LINES_OF_A_SCREEN = 40
 
 
 class TestTheReadme:
     def test_its_table_of_tools_is_current(self) -> None:
         check_section(README, "tools", doc_tables.tools_in_short())
 
-    def test_it_stays_a_front_door(self) -> None:
-        assert len(README.read_text().splitlines()) <= MAX_README_LINES
-        assert len(README.read_bytes()) <= MAX_README_BYTES
+    def test_both_commands_of_a_checkout_are_on_its_first_screen(self) -> None:
+        first_screen = "\n".join(README.read_text().splitlines()[:LINES_OF_A_SCREEN])
+        assert re.findall(r"(?m)^scripts/\w+", first_screen) == ["scripts/run", "scripts/test"]
+
+    def test_it_tells_users_of_the_reference_what_to_uninstall(self) -> None:
+        reference = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"].keys() - {
+            "bgjob"
+        }
+        assert {*re.findall(r"uv tool uninstall ([\w-]+)", README.read_text())} == reference
 
     def test_it_names_only_commands_that_exist(self) -> None:
         named = set(re.findall(r"(?:`|-- )bgjob ([a-z]+)", README.read_text()))
