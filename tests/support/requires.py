@@ -10,6 +10,15 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 
 
 def needs(tool: str) -> pytest.MarkDecorator:
-    """Skips where a bare machine lacks the tool. CI installs it: there, not having it is a failure."""
-    may_lack = sys.platform != "linux" or not os.environ.get("CI")
-    return pytest.mark.skipif(may_lack and shutil.which(tool) is None, reason=f"needs {tool}")
+    """Skip where a bare machine lacks the tool. CI installs it: there, not having it is a failure."""
+    return pytest.mark.skipif(_may_lack() and shutil.which(tool) is None, reason=f"needs {tool}")
+
+
+def skip_without(tool: str) -> None:
+    """As `needs`, for what many tests use by way of a helper."""
+    if _may_lack() and shutil.which(tool) is None:
+        pytest.skip(f"needs {tool}")
+
+
+def _may_lack() -> bool:
+    return sys.platform != "linux" or not os.environ.get("CI")

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.requires import skip_without
 from tests.support.waiting import wait_until
 
 PATIENCE_S = 120.0
@@ -42,6 +43,7 @@ class Terminal:
         columns: int = 150,
         lines: int = 45,
     ) -> None:
+        skip_without("tmux")
         self._directory = Path(tempfile.mkdtemp(prefix="bgjob-tmux-"))
         self._server = ["tmux", "-S", str(self._directory / "socket"), "-f", "/dev/null"]
         variables = [f"{name}={value}" for name, value in environment.items()]
