@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from bgjob.home import jobdir
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.transport import local_shell
+from bgjob.store.store import Store
 from bgjob.system import processes
+from tests.support.stores import new_spec
 from tests.support.waiting import wait_until
 
 Open = Callable[..., Awaitable[Channel]]
@@ -61,3 +64,21 @@ def is_agent(pid: int) -> bool:
     """And not another process of the same number."""
     argv = processes.read_if_there(f"/proc/{pid}/cmdline") or b""
     return b"sys.stdin.buffer" in argv
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    store = Store(str(tmp_path / "home"))
+    monkeypatch.chdir(store.home)  # as a relay
+    return store
+
+
+def submitted(store: Store, **more: Any) -> str:
+    """A job that its target was asked for."""
+    spec = new_spec(target="gpu-box", **more)
+    records: dict[str, dict[str, Any]] = {
+        jobdir.REMOTE: {"phase": "submitting"},
+        jobdir.REQUEST: {"start": {"command": "true"}},
+    }
+    os.close(store.create(spec, records=records).lock)
+    return spec.id

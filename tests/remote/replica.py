@@ -36,6 +36,7 @@ class Replica:
     def __init__(self, channel: Channel, place: Path) -> None:
         self._channel, self.place = channel, place
         self.cursor: str | None = None
+        self.looked: dict[str, int] = {}
         self.events: list[Mapping[str, Any]] = []
         self.told: dict[str, dict[str, Any]] = {}
         """Of each job, the records and words of the news."""
@@ -50,6 +51,7 @@ class Replica:
         news = await self._channel.call("news", since=self.cursor, timeout_s=timeout_s, most_bytes=most_bytes)
         self.cursor = news["cursor"]
         self.events += news["events"]
+        self.looked |= news["looked"]
         for job_id, new in news["jobs"].items():
             self._write(job_id, new)
 

@@ -30,7 +30,7 @@ class NotingChannel:
 
 
 class Job:
-    phase = "running"
+    phase, asked, looked = "running", 0, 0
 
     def __init__(self, job_id: str) -> None:
         self.id = job_id

@@ -171,6 +171,26 @@ def test_a_job_that_is_not_there_and_one_that_is_lost_are_told_once(
     play(body)
 
 
+def test_a_look_is_answered_with_all_there_is_or_that_nothing_is_new(
+    play: Play, jobs: Jobs, gate: Gate, tmp_path: Path
+) -> None:
+    async def body(open_channel: Open) -> None:
+        channel = await open_channel()
+        job_id = await started(channel, f"seq 1 20000; {gate.pause}")
+        await asyncio.to_thread(gate.wait_until_reached)
+        replica = Replica(channel, tmp_path)
+        await replica.follow(job_id)
+        for number in (1, 2):  # the second time there is nothing to tell
+            await channel.call("look", job=job_id, number=number)
+            while job_id not in replica.looked or replica.looked[job_id] < number:
+                await replica.take(most_bytes=1 << 14)
+            assert same_log(jobs, replica, job_id)
+        gate.open()
+        await replica.take_until("over", [job_id])
+
+    play(body)
+
+
 def test_a_job_that_is_not_followed_any_more_is_silent(play: Play, tmp_path: Path) -> None:
     async def body(open_channel: Open) -> None:
         channel = await open_channel()

@@ -1,12 +1,18 @@
 """The socket of a job of another machine: no answer of its shim is lost."""
 
 import asyncio
+import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bgjob.remote import host as remote_host
 from bgjob.remote.proxy import ControlProxy
+from bgjob.remote.replica import Replica
+from bgjob.store.store import Store
+from tests.remote.conftest import submitted
 
 ANSWER = b'{"ok": true, "end": 0}\n'
 
@@ -35,17 +41,29 @@ class Host:
     async def ready(self) -> "Host":
         return self
 
+    async def copied(self, _replica: object, _log_end: int, *, outcome: bool = False) -> None:
+        pass
+
     def connect(self, _job_id: str) -> Line:
         return self._line
+
+
+class Steering:
+    """In place of an engine: all jobs are on one host."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+
+    def steered_through(self, _replica: object) -> Any:
+        return self._host
+
+    host_of = steered_through
 
 
 class Job:
     """In place of a replica: it is over."""
 
-    id, directory, is_over = "an id", ".", True
-
-    async def caught_up(self, _log_end: int, *, outcome: bool) -> None:
-        pass
+    id, directory = "an id", "."
 
     async def until_over(self, _patience_s: float) -> bool:
         return True
@@ -60,8 +78,8 @@ def test_an_answer_that_comes_when_the_job_is_over_is_handed_on(
     async def ask() -> bytes:
         line = Line()
         job: Any = Job()
-        host: Any = Host(line)
-        proxy = ControlProxy(job, lambda _job: host)
+        engine: Any = Steering(Host(line))
+        proxy = ControlProxy(job, engine)
         await proxy.listen()
         reader, writer = await asyncio.open_unix_connection("ctl")
         writer.write(b'{"op": "stdin"}\n')
@@ -76,3 +94,68 @@ def test_an_answer_that_comes_when_the_job_is_over_is_handed_on(
         return answer
 
     assert asyncio.run(ask()) == ANSWER
+
+
+class Machine:
+    """In place of a channel: what its machine tells, and when, is up to the test."""
+
+    def __init__(self) -> None:
+        self.hello: dict[str, Any] = {}
+        self.line, self.looks = Line(), asyncio.Queue[int]()
+        self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def call(self, verb: str, **words: Any) -> Any:
+        if verb == "look":
+            self.looks.put_nowait(words["number"])
+        return await self._news.get() if verb == "news" else None
+
+    def connect(self, _job_id: str) -> Line:
+        return self.line
+
+    def tell(self, job_id: str, number: int, printed: bytes) -> None:
+        """The answer to this look."""
+        piece = {"name": f"log/{0:020}", "at": 0, "data": b64encode(printed).decode()}
+        jobs = {job_id: {"files": [piece]}} if printed else {}
+        self._news.put_nowait({"jobs": jobs, "events": [], "looked": {job_id: number}, "cursor": "1.0"})
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("printed", [b"name?", b""], ids=["in time", "a gap in the log"])
+def test_an_answer_waits_for_the_output_it_speaks_of_and_for_nothing_else(
+    store: Store, printed: bytes
+) -> None:
+    """However late that comes: models read the prompt, and not that there is one."""
+    job_id = submitted(store)
+
+    async def ask() -> bytes:
+        machine, replica = Machine(), Replica(store, job_id)
+        replica.accepted(phase="running")
+
+        async def connect() -> Any:
+            return machine
+
+        async def nothing(*_: object) -> None:
+            pass
+
+        host = remote_host.Host("far", "", connect, lambda *_: None, nothing, nothing)
+        await host.follow(replica)
+        engine: Any = Steering(host)
+        proxy = ControlProxy(replica, engine)
+        await proxy.listen()
+        reader, writer = await asyncio.open_unix_connection(f"{replica.directory}/ctl")
+        writer.write(b'{"op": "waits"}\n')
+        machine.line.parts.put_nowait(b'{"ok": true, "waits": "yes", "end": 5}\n')
+        look = await machine.looks.get()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.readline(), 1.5)
+        machine.tell(job_id, look, printed)
+        answer = await reader.readline()
+        assert replica.log_end == len(printed)
+        writer.close()
+        await proxy.close()
+        await host.close()
+        return answer
+
+    assert json.loads(asyncio.run(ask()))["waits"] == "yes"

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, Typed
+from bgjob.api import Conditions, Jobs, Typed
+from bgjob.api.context import open_context
+from bgjob.api.wait import Wait
 from bgjob.core.errors import InvalidArgument, InvalidCommand, JobLimitReached, TargetUnreachable
 from bgjob.core.job import Exited, Job, Killed, NeverStarted, Running, TimedOut
 from bgjob.system import processes
@@ -83,6 +85,22 @@ def test_a_job_is_typed_into_and_its_prompt_is_seen(jobs: Jobs) -> None:
     assert answer.waits_for_input
     assert "7" in jobs.interact(job.id, Typed("7")).output.stdout
     assert isinstance(ended(jobs, job.id).state, Exited)
+
+
+def test_a_wait_that_ends_at_a_prompt_has_the_prompt(jobs: Jobs, far: FarMachine, gate: Gate) -> None:
+    """Also if the job asked between the wait's look at the log and its look at the job."""
+    job = jobs.execute(f"echo before; {gate.pause}; printf 'Name: '; read name", target=NAME)
+    jobs.wait_for([job.id], pattern="before", timeout_s=30)
+    gate.wait_until_reached()
+    context = open_context(far.environ, many=False)
+    with Wait(context, [job.id], Conditions(for_input=True), "any", {}) as wait:
+        assert wait.jobs[0].snapshot.read(lambda log: log.end) == len("before\n")
+        gate.open()
+        wait_until(lambda: jobs.status(job.id).waits_for_input is True, "it asks")
+        wait.run(30.0, None, None)
+        (waited,) = wait.result(None)
+    assert waited.came
+    assert (waited.came.condition, waited.status.prompt) == ("input", "Name:")
 
 
 def test_a_terminal_has_its_size_there(jobs: Jobs) -> None:

@@ -1,7 +1,6 @@
 """The copy of a job of another machine: right at every moment, and what that machine tells is not trusted."""
 
 import json
-import os
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,8 @@ from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import LogReader
 from bgjob.remote.replica import Replica
 from bgjob.store.store import Store
+from tests.remote.conftest import submitted
 from tests.support.logs import pour
-from tests.support.stores import new_spec
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    store = Store(str(tmp_path / "home"))
-    monkeypatch.chdir(store.home)  # as a relay
-    return store
-
-
-def submitted(store: Store, **more: Any) -> str:
-    spec = new_spec(target="gpu-box", **more)
-    records: dict[str, dict[str, Any]] = {
-        jobdir.REMOTE: {"phase": "submitting"},
-        jobdir.REQUEST: {"start": {"command": "true"}},
-    }
-    os.close(store.create(spec, records=records).lock)
-    return spec.id
 
 
 def file(name: str, at: int, data: bytes) -> dict[str, Any]:

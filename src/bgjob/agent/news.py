@@ -37,6 +37,8 @@ class News:
         self._expected: set[str] = set()
         # Those of which something may be new, in the order in which they are looked at.
         self._to_look_at: dict[str, None] = {}
+        # By job, the number of the last look that was asked for and not answered.
+        self._asked: dict[str, int] = {}
         self._all_looked_at = self._told_at = 0.0
         self._taking, self._calls = threading.Lock(), 0
         self._waker, self._inotify = Waker(), Inotify()
@@ -61,6 +63,12 @@ class News:
             job.close()
             self._forget(job)
 
+    def look(self, job_id: str, number: int) -> None:
+        """Ask for news up to now: the answer that has this number under `looked` is complete."""
+        self._asked[job_id] = number
+        self._to_look_at[job_id] = None
+        self._waker.wake()
+
     def take(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None
     ) -> Message:
@@ -79,12 +87,14 @@ class News:
                 self._find_changed()
                 self._watch()
                 events, cursor = self._new_events(cursor)
+                asked = dict(self._asked)  # before the look that answers it
                 jobs = self._new_of_jobs(most_bytes)
+                looked = self._looked(asked)
                 left_s = deadline - time.monotonic()
-                is_over = jobs or events or left_s <= 0 or call != self._calls
+                is_over = jobs or events or looked or left_s <= 0 or call != self._calls
                 if is_over or self._is_cancelled(left_s, wait):
                     self._told_at = time.monotonic()
-                    return {"jobs": jobs, "events": events, "cursor": str(cursor)}
+                    return {"jobs": jobs, "events": events, "looked": looked, "cursor": str(cursor)}
 
     # -- being woken --------------------------------------------------------------------------------
 
@@ -133,6 +143,14 @@ class News:
                     _add(news.setdefault(job_id, {}), new)
             jobs = [job_id for job_id in jobs if job_id in self._to_look_at]
         return news
+
+    def _looked(self, asked: Mapping[str, int]) -> dict[str, int]:
+        """The looks that are complete. A job with more to tell than fits into one answer is looked at again."""
+        done = {job_id: number for job_id, number in asked.items() if job_id not in self._to_look_at}
+        for job_id, number in done.items():
+            if self._asked.get(job_id) == number:
+                del self._asked[job_id]
+        return done
 
     def _look_at(self, job_id: str, most_bytes: int) -> Message:
         self._to_look_at.pop(job_id, None)

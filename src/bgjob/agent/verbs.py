@@ -15,6 +15,7 @@ from bgjob.api.context import Context
 from bgjob.api.kill import kill_job
 from bgjob.api.processes import processes_of
 from bgjob.api.prompt import sits_at_prompt
+from bgjob.api.snapshot import Snapshot
 from bgjob.api.start_once import start_once
 from bgjob.api.status import job_status
 from bgjob.api.status_json import activity_as_json
@@ -24,7 +25,7 @@ from bgjob.core.job import Queued, Running
 from bgjob.link.control import NoShim
 
 # Answered by the thread that reads.
-QUICK = frozenset({"ping", "follow", "unfollow"})
+QUICK = frozenset({"ping", "follow", "unfollow", "look"})
 # Seen to their end, even if nobody hears of it.
 CHANGING = frozenset({"start", "kill"})
 # Ended by a cancel.
@@ -89,16 +90,21 @@ class Verbs:
         return {"status": done.status, "processes": done.processes}
 
     def status(self, job: str, detail: bool = False) -> dict[str, Any]:
-        """What only a look at its processes tells. Of a running job without details no more: its log is copied."""
+        """What only a look at its processes tells. Of a running job without details no more: its log is copied.
+
+        `end`: how much it had printed by then, its prompt included.
+        """
         known = self._context.store.load(job)
         if not detail and isinstance(known.state, Running) and not isinstance(known.state, Queued):
             pids = processes_of(self._context, known)
             waits = sits_at_prompt(self._context, known, pids)
-            return {"descendants": len(pids), "left_running": 0, "waits_for_input": waits}
+            end = Snapshot(self._context, job).read(lambda log: log.end)
+            return {"descendants": len(pids), "left_running": 0, "waits_for_input": waits, "end": end}
         found = job_status(self._context, job, detail=detail)
         activity = activity_as_json(found)
         ports = {each["port"] for each in (activity or {}).get("listening") or ()}
         return {
+            "end": found.output_bytes,
             "descendants": found.descendants,
             "left_running": found.left_running,
             "waits_for_input": found.waits_for_input,
@@ -120,6 +126,9 @@ class Verbs:
 
     def unfollow(self, job: str) -> None:
         self._news.unfollow(job)
+
+    def look(self, job: str, number: int) -> None:
+        self._news.look(job, number)
 
     def news(
         self, since: str | None, timeout_s: float, most_bytes: int, wait: Cancellation | None = None

@@ -112,6 +112,8 @@ def _of_running_at_target(
     job = snapshot.job
     told = status_at_target(context, job, detail=detail, deadline=deadline)
     waits = told.get("waits_for_input")
+    if waits:  # what it asks is here by now, but may have come after the snapshot
+        snapshot.reopen_log()
     output_bytes, written_at, prompt = _facts(context, snapshot, waits)
     return JobStatus(
         job,

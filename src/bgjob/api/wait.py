@@ -11,10 +11,12 @@ from bgjob.api.conditions import Awaited, Conditions
 from bgjob.api.context import Context
 from bgjob.api.find import id_of, ids_of
 from bgjob.api.output import NO_SHIM_S, STREAMS, Shown, output_of
+from bgjob.api.prompt import prompt_told
 from bgjob.api.results import Waited
 from bgjob.api.session import answering, expect, note_told_if_over
 from bgjob.api.status import status_of
 from bgjob.core.errors import InvalidArgument, StdinIsNull
+from bgjob.core.frozen import replace
 from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern, compile_pattern
 
@@ -223,6 +225,10 @@ class Wait:
     def _waited(self, awaited: Awaited, shown: Shown | None, cut_to_s: float | None) -> Waited:
         snapshot, since = awaited.snapshot, self._since.get(awaited.job.id)
         status = status_of(self._context, snapshot)  # first: it may bring a prompt into the log
+        if awaited.came and awaited.came.condition == "input" and status.waits_for_input is None:
+            # Its machine has just told that it waits, and is too busy to be asked again.
+            snapshot.reopen_log()
+            status = replace(status, prompt=prompt_told(self._context, snapshot, waits=True))
         return Waited(status, awaited.came, output_of(self._context, snapshot, since, shown), cut_to_s)
 
     @property

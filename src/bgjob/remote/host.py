@@ -97,6 +97,22 @@ class Host:
             with contextlib.suppress(TargetUnreachable):
                 await self._channel.call("unfollow", job=replica.id)
 
+    async def copied(self, replica: Replica, log_end: int, *, outcome: bool = False) -> None:
+        """Until what an answer has told of the job is here: its reader must not see less.
+
+        While the machine cannot be reached, that takes as long.
+        """
+        if not replica.has(log_end, outcome=outcome):
+            replica.asked += 1
+            look = replica.asked
+            with contextlib.suppress(TargetUnreachable):  # it is asked for again at the next connection
+                await self._ask_to_look(self._channel, replica)
+            await replica.until_has(log_end, outcome=outcome, look=look)
+
+    async def _ask_to_look(self, channel: Channel | None, replica: Replica) -> None:
+        if channel and replica.asked > replica.looked:
+            await channel.call("look", job=replica.id, number=replica.asked)
+
     async def disconnect(self) -> None:
         """The next connection may go another way."""
         if self._channel is not None:
@@ -180,6 +196,7 @@ class Host:
                 await self._resume(replica, channel)
             if replica.id in self.replicas:
                 await channel.call("follow", job=replica.id, have=replica.have())
+                await self._ask_to_look(channel, replica)
         except JobNotFound:
             await self._on_end(replica, {"missing": True})
 
@@ -193,6 +210,8 @@ class Host:
             for job_id, replica in told.items():
                 await self._note_left_running(channel, replica, news["jobs"][job_id])
                 replica.apply(news["jobs"][job_id])
+            for job_id in news.get("looked", {}).keys() & self.replicas.keys():
+                self.replicas[job_id].note_look(news["looked"][job_id])
             self._tell(news["events"])
             if news["cursor"] != cursor:
                 self._keep_cursor(news["cursor"])

@@ -10,13 +10,12 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Callable
 
 from bgjob.core.errors import TargetUnreachable
 from bgjob.home.jobdir import CONTROL
 from bgjob.remote import background
 from bgjob.remote.channel import Stream
-from bgjob.remote.host import Host
+from bgjob.remote.engine import Engine
 from bgjob.remote.replica import Replica
 
 PIECE_BYTES = 1 << 16
@@ -27,8 +26,8 @@ CREDENTIALS = struct.Struct("3i")
 
 
 class ControlProxy:
-    def __init__(self, replica: Replica, host_of: Callable[[Replica], Host | None]) -> None:
-        self._replica, self._host_of = replica, host_of
+    def __init__(self, replica: Replica, engine: Engine) -> None:
+        self._replica, self._engine = replica, engine
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[None] | None = None
@@ -76,7 +75,7 @@ class ControlProxy:
         first = await reader.read(PIECE_BYTES)
         if not first:
             return
-        host = self._host_of(self._replica)
+        host = self._engine.steered_through(self._replica)
         if host is None:
             return  # it waits for a machine
         stream = (await host.ready()).connect(self._replica.id)
@@ -109,8 +108,9 @@ class ControlProxy:
     async def _caught_up(self, line: bytes) -> None:
         with contextlib.suppress(ValueError):
             answer = json.loads(line)
-            if isinstance(answer, dict) and isinstance(answer.get("end"), int):
-                await self._replica.caught_up(answer["end"], outcome=bool(answer.get("outcome")))
+            copier = self._engine.host_of(self._replica)
+            if copier and isinstance(answer, dict) and isinstance(answer.get("end"), int):
+                await copier.copied(self._replica, answer["end"], outcome=bool(answer.get("outcome")))
 
 
 async def _forward(reader: asyncio.StreamReader, stream: Stream) -> None:

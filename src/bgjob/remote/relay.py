@@ -166,7 +166,7 @@ class Relay:
             target_dir.remove(HERE, self._name, job_id)
             return None
         self._replicas[job_id] = replica
-        self._proxies[job_id] = proxy = ControlProxy(replica, self._engine.steered_through)
+        self._proxies[job_id] = proxy = ControlProxy(replica, self._engine)
         await proxy.listen()
         return replica
 
@@ -271,6 +271,8 @@ class Relay:
             raise TargetUnreachable(self._name, host.why)
         channel = await host.ready(CONNECT_PATIENCE_S)
         status: Mapping[str, Any] = await channel.call("status", job=job, detail=detail)
+        if copier := self._engine.host_of(replica):
+            await copier.copied(replica, status["end"])
         return status
 
     async def _info(self) -> Mapping[str, Any]:

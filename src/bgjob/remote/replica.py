@@ -26,8 +26,8 @@ RECORDS = frozenset((jobdir.RUN, jobdir.RUNS, jobdir.TERMINAL, jobdir.LIMITS, OU
 # Of an outcome, what the event of an end tells.
 ENDED_WORDS = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 LOCK_TRIES = 50
-# An answer of the shim speaks of output. If no more comes for so long, the log has a gap there.
-STALLED_S = 1.0
+# Slurm may know better than a shim how a job ended: until it has said so, the outcome is not here.
+ENGINES_WORD_S = 1.0
 
 
 class Replica:
@@ -47,6 +47,8 @@ class Replica:
         self.holds_outcome = False
         """True: an outcome that its machine tells is not its end yet, but kept for who decides on that."""
         self.told_outcome: Mapping[str, Any] | None = None
+        self.asked = self.looked = 0
+        """Looks at the job that its machine was asked for, and has answered. See Host.copied."""
         self._changed = asyncio.Event()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -210,17 +212,22 @@ class Replica:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def caught_up(self, log_end: int, *, outcome: bool) -> None:
-        """Until what a shim has told of is here, too; or nothing comes any more."""
-        while not self._has(log_end, outcome=outcome):
-            changed = self._changed
-            try:
-                await asyncio.wait_for(changed.wait(), STALLED_S)
-            except TimeoutError:
-                return
+    async def until_has(self, log_end: int, *, outcome: bool, look: int) -> None:
+        """Until so much of the log is here; or all that there is, if the log has a gap there: then that look tells."""
+        while not (self.has(log_end, outcome=outcome) or self.looked >= look):
+            await self._changed.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ENGINES_WORD_S):
+                while outcome and not self.has(0, outcome=True):
+                    await self._changed.wait()
 
-    def _has(self, log_end: int, *, outcome: bool) -> bool:
+    def has(self, log_end: int, *, outcome: bool) -> bool:
         return self.is_over or (self.log_end >= log_end and (self.has_outcome or not outcome))
+
+    def note_look(self, number: int) -> None:
+        """All that its machine had when it was asked for this look is here."""
+        self.looked = max(self.looked, number)
+        self._wake()
 
     async def until_over(self, patience_s: float) -> bool:
         with contextlib.suppress(TimeoutError):
