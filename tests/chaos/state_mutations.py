@@ -9,13 +9,13 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bgjob.api.kept_waits import KeptWait, WaitEnd
 from bgjob.core.notify import NotifyRule
-from bgjob.home import event_log, layout, queue_dir, sessions, waits, watch_registry
+from bgjob.home import event_log, layout, queue_dir, sessions, target_dir, waits, watch_registry
 from bgjob.link.spawn import packed
-from bgjob.store import notify_rules, quota, retention
+from bgjob.store import notify_rules, quota, record_schema, retention
 from bgjob.store.store import Store
 from tests.support import foreign
 from tests.support.foreign import Damage, of_bytes, of_size, was
@@ -27,7 +27,8 @@ def _id(number: int) -> str:
     return f"{number:08x}-0000-4000-8000-000000000000"
 
 
-PLAIN, TERMINAL, LOST, BYSTANDER, RICH, RUNNING, QUEUED, DRAFT, TRASH = map(_id, range(1, 10))
+PLAIN, TERMINAL, LOST, BYSTANDER, RICH, RUNNING, QUEUED, DRAFT, TRASH, AFAR = map(_id, range(1, 11))
+TARGET = "gpu-box"
 SEGMENT = f"{0:020d}"
 QUEUE_ENTRY = f"1000-{1:016d}-{QUEUED}"
 DRAFTS = ("sizes.new", "on_event.json.new", f"jobs/{RICH}/watch.json.new", f"jobs/{QUEUED}/outcome.json.new")
@@ -35,6 +36,7 @@ DRAFTS = ("sizes.new", "on_event.json.new", f"jobs/{RICH}/watch.json.new", f"job
 TERMS = {"after": [BYSTANDER], "after_policy": "any", "not_before": 0.0, "max_jobs": 3, "group_slots": 2}
 RULE = NotifyRule("bell", "/dev/pts/none", ["end"], environment={"PATH": "/bin"})
 SESSION, CLIENT = "a session", "process 1 of 2"
+AT_TARGET = target_dir.directory(".", TARGET).removeprefix("./")
 OWN_SESSION = str(Path(sessions.directory_of(".", SESSION)))
 OWN_CLIENT = str(Path(sessions.client_file(".", CLIENT)))
 
@@ -50,11 +52,13 @@ def make_home(home: Path) -> None:
         RICH: foreign.VICTIM,
         RUNNING: foreign.ON_A_TERMINAL,
         QUEUED: foreign.VICTIM,
+        AFAR: foreign.VICTIM,
     }.items():
         foreign.hang(home, name, job_id=job_id)
     _make_rich(home / "jobs" / RICH)
     (home / "jobs" / RUNNING / "outcome.json").unlink()
     _make_queued(home / "jobs" / QUEUED)
+    _make_afar(home)
     store = Store(str(home))
     for name in ("0", "name-0", "ci:0"):
         (home / "slots" / name).touch(0o600)
@@ -86,7 +90,15 @@ def _make_session(home: str) -> None:
         sessions.expect(home, SESSION, job_id)
     sessions.claim_prompt(home, SESSION, RUNNING, 5)
     for job_id in (RUNNING, PLAIN):
-        until = {"pattern": "never", "silence_s": 1e6, "for_input": True}
+        until = {
+            "pattern": "never",
+            "stop_pattern": "never",
+            "literal": True,
+            "stream": "stdout",
+            "port": 1,
+            "silence_s": 1e6,
+            "for_input": True,
+        }
         started = {"reused": False, "asked_command": None}
         wait = KeptWait(
             job_id,
@@ -130,6 +142,32 @@ def _make_rich(directory: Path) -> None:
         (directory / f"{name}.json").write_text(json.dumps({"format": 1, **content}))
 
 
+def _make_afar(home: Path) -> None:
+    """It runs on a host that has not answered for a while."""
+    directory = home / "jobs" / AFAR
+    record = json.loads((directory / "spec.json").read_text()) | {"target": TARGET, "resources": {"cpus": 2}}
+    remote = {
+        "phase": "running",
+        "cwd": "/there",
+        "shell": "/bin/sh",
+        "host": "n1",
+        "engine_id": "17",
+        "node": "n1",
+        "reason": "Priority",
+        "left_running": 0,
+        "asks_at": 0,
+        "session": SESSION,
+    }
+    (directory / "outcome.json").unlink()
+    for name, content in {"spec": record, "remote": remote}.items():
+        (directory / f"{name}.json").write_text(json.dumps({"format": 1, **content}))
+    target_dir.make(str(home), TARGET, {"name": TARGET, "kind": "ssh", "host": "n1.invalid"})
+    target_dir.add(str(home), TARGET, AFAR)
+    place = home / AT_TARGET
+    (place / target_dir.LOCK).touch(0o600)
+    (place / target_dir.STATE).write_text(json.dumps({"unreachable": {"n1": [time.time(), "timed out"]}}))
+
+
 def _make_queued(directory: Path) -> None:
     record = json.loads((directory / "spec.json").read_text()) | {"queue": TERMS, "group": "ci"}
     record.pop("boot_id", None)  # it is of this boot, whichever that is
@@ -158,6 +196,8 @@ class Mutation(NamedTuple):
             return QUEUED
         if parts[0] == "watches":
             return RICH
+        if parts[0] == "targets":
+            return AFAR
         return parts[1] if parts[0] == "jobs" and len(parts) > 1 else PLAIN
 
     @property
@@ -291,7 +331,8 @@ AS_A_RECORD = {
 DIRECTORIES = (
     *("jobs", "index", "slots", "queue", "drafts", "trash", "events", "watches", "sessions", "waits"),
     *(OWN_SESSION, f"waits/{RUNNING}"),
-    *(f"jobs/{job_id}" for job_id in (PLAIN, LOST, RUNNING, QUEUED)),
+    *(f"jobs/{job_id}" for job_id in (PLAIN, LOST, RUNNING, QUEUED, AFAR)),
+    *("targets", AT_TARGET, f"{AT_TARGET}/jobs"),
     f"jobs/{PLAIN}/log",
     f"jobs/{RUNNING}/log",
     f"drafts/{DRAFT}",
@@ -319,8 +360,26 @@ RECORDS = (
     *(f"jobs/{RUNNING}/{name}.json" for name in ("spec", "run", "terminal")),
     f"jobs/{QUEUED}/spec.json",
     *("boot.json", "on_event.json", "notify.json", "notified.json", "sizes"),
+    *(f"jobs/{AFAR}/spec.json", f"jobs/{AFAR}/remote.json", f"{AT_TARGET}/state.json"),
     *(OWN_CLIENT, f"waits/{RUNNING}/wait.json", f"waits/{PLAIN}/end.json"),
 )
+SCHEMAS = {
+    "spec.json": (record_schema.SPEC_RULES,),
+    "run.json": (record_schema.RUN_RULES,),
+    "runs.json": (record_schema.RUNS_RULES,),
+    "outcome.json": (
+        *(record_schema.END_RULES, record_schema.HOW_RULES),
+        *(record_schema.OVER_RULES, record_schema.NEVER_STARTED_RULES),
+    ),
+    "limits.json": (record_schema.LIMITED_BY_RULES, record_schema.GROUPS_RULES),
+    "watch.json": (record_schema.WATCH_RULES,),
+    "terminal.json": (record_schema.TERMINAL_RULES,),
+    "remote.json": (record_schema.REMOTE_RULES,),
+    "state.json": (record_schema.STATE_RULES,),
+    "wait.json": (record_schema.WAIT_RULES,),
+    "end.json": (record_schema.WAIT_END_RULES,),
+}
+"""What the door lets in by the name of a record: each field of it is tried, also those that no job here has."""
 VALUES: dict[str, object] = {
     "null": None,
     "true": True,
@@ -328,6 +387,10 @@ VALUES: dict[str, object] = {
     "a path": "../../../outside",
     "a long text": "x" * 1_000_000,
     "lone surrogates": "\ud800\udfff\x00\x1b",
+    "half a character": "\ud800",
+    "half a character in a list": ["\ud800"],
+    "half a character in an object": {"x": "\ud800"},
+    "half a character as a key": {"\ud800": "x"},
     "a list": [],
     "a list of lists": [[[[]]], ["x"], [None, None, None]],
     "a list of paths": ["../../../outside", "/dev/zero", "\0"],
@@ -350,6 +413,7 @@ def all_mutations(home: Path) -> Iterator[Mutation]:
     for place in RECORDS:
         yield from _each(place, AS_A_RECORD)
         yield from _fields(home, place)
+    yield from _events()
 
 
 def _entry(home: Path, place: str) -> str:
@@ -368,11 +432,28 @@ def _each(place: str, makes: dict[str, Damage]) -> Iterator[Mutation]:
 
 def _fields(home: Path, place: str) -> Iterator[Mutation]:
     """Each value in each field, also in those inside of a field; and each field taken away."""
-    for path in _paths(json.loads((home / place).read_text())):
+    there = list(_paths(json.loads((home / place).read_text())))
+    accepted = {(name,) for rules in SCHEMAS.get(place.rpartition("/")[2], ()) for name in rules}
+    for missing in sorted(accepted - set(there)):
+        for word, value in VALUES.items():
+            yield Mutation(place, f"{missing[0]}, which it has not, is {word}", _edited(missing, value))
+    for path in there:
         name = ".".join(map(str, path))
         yield Mutation(place, f"no {name}", _edited(path, None, is_there=False))
         for word, value in VALUES.items():
             yield Mutation(place, f"{name} is {word}", _edited(path, value))
+
+
+def _events() -> Iterator[Mutation]:
+    """One more event, with each value in each field."""
+    for name in record_schema.EVENT_RULES:
+        for word, value in VALUES.items():
+            event = {"at": time.time(), "kind": "ended", "job_id": RICH, name: value}
+            yield Mutation("events/1", f"an event whose {name} is {word}", _with_line(event))
+
+
+def _with_line(event: dict[str, Any]) -> Damage:
+    return lambda path: path.write_bytes(_bytes_of(was(path)) + b"\n" + json.dumps(event).encode() + b"\n")
 
 
 def _paths(value: object, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:

@@ -37,13 +37,14 @@ from bgjob.api import signal as signal_job
 from bgjob.core.config import settings_from
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import status_word
-from bgjob.home import sessions, watch_registry
+from bgjob.home import sessions, target_dir, watch_registry
 from bgjob.link.spawn import Spawner
 from bgjob.mcp import tasks
 from bgjob.mcp.server import SERVER
 from bgjob.protocol.jsonrpc import RpcError
 from bgjob.protocol.request import Client, Request
 from bgjob.protocol.revisions import STATELESS
+from bgjob.remote import client
 from bgjob.shim.dispatcher import Dispatcher
 from bgjob.store import quota, retention
 from bgjob.store.store import Store
@@ -428,7 +429,9 @@ def warmed() -> Spawner:
     for module in (interact, kill, signal_job):
         setattr(module, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # each has its own copy
     connect.SHIM_PATIENCE_S = connect.SETTLED_S = 0.1
+    client.START_PATIENCE_S = 0.1
     kill.CONNECT_PATIENCE_S = kill.LATE_S = quota.LEAVING_S = 0.1
+    setattr(target_dir, "start_relay", lambda *_: None)  # noqa: B010
     setattr(watch_registry, "_start", lambda *_: None)  # noqa: B010  # what they would do, two of our readers do
     setattr(context, "start_dispatcher", lambda *_: True)  # noqa: B010
     return Spawner(zygote=True)

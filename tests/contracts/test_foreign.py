@@ -18,6 +18,7 @@ from tests.support.foreign import (
     BYSTANDER,
     EMPTY_OR_NO_FORMAT,
     FUTURE,
+    HALF_A_CHARACTER,
     LOST,
     NO_COUNT,
     NO_NUMBER,
@@ -58,6 +59,10 @@ SPECS = {
     **each(NO_NUMBER, "timeout_s"),
     **each({**NO_COUNT, "none": 0}, "rows"),
     **each({"a number": 1, "null": None, "a text": "no"}, "pty"),
+    **each(HALF_A_CHARACTER, "command", "cwd", "name", "group", "on_event", "target"),
+    **each({**NO_TEXT, "a path": "../jobs", "a NUL": "\0", "empty": "", "the parent": ".."}, "target"),
+    **each({"half a character inside": {"x": {"\ud800": "x"}}}, "resources"),
+    **each({"half a character inside": {"client": "\ud800"}}, "by"),
 }
 OUTCOMES = {
     **{what: make for what, make in NO_RECORDS.items() if what != "nothing"},

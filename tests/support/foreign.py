@@ -107,6 +107,7 @@ EMPTY_OR_NO_FORMAT: dict[str, Damage] = {
     "format null": changed(format=None),
 }
 NO_TEXT = {"a number": 17, "a list": ["x"], "an object": {"x": 1}, "nested": [[[[[[[[[]]]]]]]]], "true": True}
+HALF_A_CHARACTER = {"half a character": "\ud800"}
 NO_NUMBER = {
     "a text": "17",
     "a list": [],

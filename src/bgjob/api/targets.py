@@ -17,7 +17,8 @@ from bgjob.core.frozen import NOTHING, Frozen, replace
 from bgjob.core.job import LOCAL, Queued, Running
 from bgjob.core.target_keys import TargetKind
 from bgjob.core.targets import Target, as_record
-from bgjob.home import jobdir, target_dir
+from bgjob.home import target_dir
+from bgjob.store.records import read_unreachable
 
 LOOK_S, CHECK_S = 6.0, 60.0
 MOST_AT_ONCE = 32
@@ -136,10 +137,7 @@ def _unreachable(context: Context, status: TargetStatus, target: Target, problem
 
 def _since(context: Context, name: str) -> float | None:
     """The longest that a machine of it has not been reached."""
-    place = target_dir.directory(context.store.home, name)
-    told = (jobdir.read_record(f"{place}/{target_dir.STATE}") or {}).get("unreachable")
-    known = [each[0] for each in told.values() if each] if isinstance(told, dict) else []
-    return min((float(at) for at in known if isinstance(at, int | float)), default=None)
+    return min((since for since, _ in read_unreachable(context.store.home, name).values()), default=None)
 
 
 def _counts(context: Context, target: Target) -> tuple[int, int]:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 from bgjob.core.frozen import NOTHING, Frozen
+from bgjob.core.late_pattern import late_pattern
 
 JOB_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+TARGET_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 StatusWord = Literal["queued", "running", "completed", "failed", "killed"]
 CauseWord = Literal[
     "exited", "signaled", "killed", "timed_out", "out_of_memory", "over_limit", "never_started", "lost"

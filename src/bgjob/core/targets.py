@@ -13,11 +13,8 @@ from typing import Any
 
 from bgjob.core.errors import BadTargetsFile
 from bgjob.core.frozen import NOTHING, Frozen
-from bgjob.core.job import LOCAL
-from bgjob.core.late_pattern import late_pattern
+from bgjob.core.job import LOCAL, TARGET_NAME
 from bgjob.core.target_keys import KEYS, KINDS, Key, TargetKind, alternatives, keys_of
-
-_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 class Target(Frozen):
@@ -95,7 +92,7 @@ def _target(where: str, name: str, values: object) -> Target:
 def _check_name(where: str, name: str) -> None:
     if name.lower() == LOCAL:
         raise BadTargetsFile(f"{where} is the name of this machine.", "Choose another.")
-    if not _NAME.fullmatch(name):
+    if not TARGET_NAME.fullmatch(name):
         raise BadTargetsFile(
             f"{where} is no name of a target. Accepted: letters, digits, - _ and ., at most 40; the "
             "first is a letter or digit."

@@ -232,6 +232,7 @@ def _as_name(value: object) -> str:
     """A text that may become a part of a path."""
     if not isinstance(value, str) or "/" in value or "\0" in value:
         raise ValueError
+    os.fsencode(value)  # half a character: ValueError
     return value
 
 

@@ -135,11 +135,3 @@ def ensure_relay(home: str, target: str, environ: Mapping[str, str]) -> None:
             start_relay(home, target, environ)
     except OSError:
         pass
-
-
-def unreachable(home: str, target: str, host: str) -> tuple[float, str] | None:
-    """Since when and why this machine of the target cannot be reached; None: it can, as far as is known."""
-    state = jobdir.read_record(f"{directory(home, target)}/{STATE}") or {}
-    told = state.get("unreachable")
-    since, why = (told.get(host) if isinstance(told, dict) else None) or (None, None)
-    return (float(since), str(why)) if isinstance(since, int | float) else None

@@ -3,6 +3,7 @@
 A record that breaks one rule is not used at all: half of it would be a guess. Unknown fields are ignored.
 """
 
+import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_args
@@ -10,6 +11,7 @@ from typing import Any, get_args
 from bgjob.core.frozen import MISSING
 from bgjob.core.job import (
     JOB_ID,
+    TARGET_NAME,
     End,
     Event,
     Exited,
@@ -36,6 +38,7 @@ MOST_BYTES = 1 << 63
 MOST_FINITE = 1.7e308
 WORD = late_pattern(r"[a-z][a-z0-9_]{0,39}")
 EVENT_TEXT_CHARACTERS, EVENT_DETAILS = 8192, 40
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Malformed(Exception):
@@ -50,6 +53,14 @@ def spec_of(job_id: str, record: Record) -> Spec:
 def remote_of(record: Record) -> dict[str, Any]:
     """What the relay has written down of a job of a target."""
     return _values(record, REMOTE_RULES, REMOTE_RULES.keys() - {"phase"})
+
+
+def unreachable_of(record: Record) -> Mapping[str, tuple[float, str]]:
+    """Of the hosts of a target that cannot be reached: since when, and why."""
+    return {
+        host: (float(since), why)
+        for host, (since, why) in _values(record, STATE_RULES)["unreachable"].items()
+    }
 
 
 def run_of(record: Record) -> Run:
@@ -75,7 +86,7 @@ def end_of(record: Record) -> End:
                 **when, **_values(record, OVER_RULES, {"peak_memory_bytes"}), code=code, signal=signal
             )
         case "never_started":
-            return NeverStarted(**when, **_values(record, {"reason": _is_text}))
+            return NeverStarted(**when, **_values(record, NEVER_STARTED_RULES))
         case "exited" | "signaled" as cause:
             raise Malformed(f"it says {cause} and not with what")
         case unknown:
@@ -84,21 +95,21 @@ def end_of(record: Record) -> End:
 
 def resizes_of(record: Record) -> list[tuple[int, int, int]]:
     """(offset in the log, rows, columns) of each resize."""
-    return [(at, rows, cols) for at, rows, cols in _values(record, {"resizes": _are_resizes})["resizes"]]
+    return [(at, rows, cols) for at, rows, cols in _values(record, TERMINAL_RULES)["resizes"]]
 
 
 def history_of(record: Record) -> PastRuns:
-    known = _values(record, {"count": _is_count, "runs": _are_runs, "pauses_until": _or_none(_is_time)})
+    known = _values(record, RUNS_RULES)
     runs = [PastRun(*(each[name] for name in PAST_RULES)) for each in known["runs"]]
     return PastRuns(known["count"], runs, known["pauses_until"] is not None)
 
 
 def limited_by_of(record: Record) -> dict[str, str]:
-    return dict(_values(record, {"limited_by": _are_words})["limited_by"])
+    return dict(_values(record, LIMITED_BY_RULES)["limited_by"])
 
 
 def groups_of(record: Record) -> list[str]:
-    return list(_values(record, {"groups": _are_texts})["groups"])
+    return list(_values(record, GROUPS_RULES)["groups"])
 
 
 def watch_state_of(record: Record) -> dict[str, Any]:
@@ -153,7 +164,22 @@ def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str]
             raise Malformed(f"it has no {name}")
         if name in record and not is_valid(record[name]):
             raise Malformed(f"its {name} is {_shown(record[name])}")
-    return {name: record[name] for name in rules if name in record}
+    known = {name: record[name] for name in rules if name in record}
+    if not _is_encodable(known):
+        raise Malformed("it has half a character (a lone surrogate)")
+    return known
+
+
+def _is_encodable(value: object) -> bool:
+    """Whether each text in it can become bytes again: part of a path, a line of a file, an answer.
+
+    A surrogate that stands for one byte of a file name can.
+    """
+    try:
+        _as_json(value).encode("utf-8", "surrogateescape")
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _shown(value: object) -> str:
@@ -178,6 +204,11 @@ def _is_argument(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
+def _is_target_name(value: object) -> bool:
+    """The name of a directory."""
+    return isinstance(value, str) and TARGET_NAME.fullmatch(value) is not None
+
+
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and WORD.fullmatch(value) is not None
 
@@ -189,7 +220,7 @@ def _is_job_id(value: object) -> bool:
 def _is_detail(value: object) -> bool:
     match value:
         case str():
-            return len(value) <= EVENT_TEXT_CHARACTERS
+            return len(value) <= EVENT_TEXT_CHARACTERS and _is_encodable(value)
         case int():
             return abs(value) <= MOST_BYTES
         case float():
@@ -282,6 +313,13 @@ def _are_ids(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_job_id, value))
 
 
+def _are_silences(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(each, list) and len(each) == 2 and _is_time(each[0]) and _is_text(each[1])
+        for each in value.values()
+    )
+
+
 def _are_limits(value: object) -> bool:
     return isinstance(value, dict) and all(map(_number(0, MOST_BYTES), value.values()))
 
@@ -321,7 +359,7 @@ SPEC_RULES: Mapping[str, Rule] = {
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
     "by": _are_words,
     "of": _or_none(_is_job_id),
-    "target": _or_none(_is_text),
+    "target": _or_none(_is_target_name),
     "resources": _is_object,
 }
 MAY_LACK = frozenset(name for name, default in Spec.defaults.items() if default is not MISSING)
@@ -343,12 +381,22 @@ REMOTE_RULES: Mapping[str, Rule] = {
     "asks_at": _or_none(_is_size),
     "session": _or_none(_is_text),
 }
+STATE_RULES: Mapping[str, Rule] = {"unreachable": _are_silences}
 END_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,
     "duration_s": _is_duration,
     "output_bytes": _is_size,
     "stdout_bytes": _is_size,
     "stderr_bytes": _is_size,
+}
+NEVER_STARTED_RULES: Mapping[str, Rule] = {"reason": _is_text}
+TERMINAL_RULES: Mapping[str, Rule] = {"resizes": _are_resizes}
+LIMITED_BY_RULES: Mapping[str, Rule] = {"limited_by": _are_words}
+GROUPS_RULES: Mapping[str, Rule] = {"groups": _are_texts}
+RUNS_RULES: Mapping[str, Rule] = {
+    "count": _is_count,
+    "runs": _are_runs,
+    "pauses_until": _or_none(_is_time),
 }
 # In the order of a PastRun.
 PAST_RULES: Mapping[str, Rule] = {

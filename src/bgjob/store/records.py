@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Mapping
 from typing import Any
 
 from bgjob import __version__
@@ -20,7 +21,7 @@ from bgjob.core.job import (
     end_details,
 )
 from bgjob.core.late_pattern import late_pattern
-from bgjob.home import jobdir, queue_dir
+from bgjob.home import jobdir, queue_dir, target_dir
 from bgjob.home.jobdir import (
     LAUNCH,
     LAUNCH_TAKEN,
@@ -46,6 +47,7 @@ from bgjob.store.record_schema import (
     resizes_of,
     run_of,
     spec_of,
+    unreachable_of,
     watch_state_of,
 )
 from bgjob.system import processes
@@ -90,6 +92,14 @@ def read_remote(directory: str) -> dict[str, Any]:
     """How a job stands at its target; empty if that cannot be read."""
     try:
         return remote_of(_read(f"{directory}/{REMOTE}"))
+    except Malformed:
+        return {}
+
+
+def read_unreachable(home: str, target: str) -> Mapping[str, tuple[float, str]]:
+    """Since when and why hosts of a target cannot be reached; empty if that cannot be read."""
+    try:
+        return unreachable_of(_read(f"{target_dir.directory(home, target)}/{target_dir.STATE}"))
     except Malformed:
         return {}
 

@@ -33,7 +33,7 @@ from typing import Any
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
 from bgjob.core.frozen import NOTHING, Frozen, replace
 from bgjob.core.job import JOB_ID, Job, Lost, PastRuns, Remote, Run, Running, Spec, State
-from bgjob.home import home_dir, jobdir, queue_dir, slots, target_dir
+from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
@@ -49,6 +49,7 @@ from bgjob.store.records import (
     read_resizes,
     read_spec,
     read_state,
+    read_unreachable,
     run_from,
 )
 from bgjob.system import cgroup, processes
@@ -222,7 +223,7 @@ class Store:
         known = read_remote(directory)
         names = ("engine_id", "node", "reason", "left_running", "asks_at")
         remote = Remote(target, **{name: known[name] for name in names if name in known})
-        if gone := target_dir.unreachable(self.home, target, known.get("host") or ""):
+        if gone := read_unreachable(self.home, target).get(known.get("host") or ""):
             remote = replace(remote, unreachable_since=gone[0], unreachable=gone[1])
         return remote, known
 
