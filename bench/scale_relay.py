@@ -72,6 +72,9 @@ class ManyMachines:
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError
 
+    async def drop(self, replica: Replica) -> None:
+        pass
+
     async def info(self) -> Mapping[str, Any]:
         return {"nodes": []}
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from bgjob.api import Jobs, open_jobs
 from bgjob.home import target_dir
 from bgjob.system import processes
+from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.waiting import wait_until
 
 NAME = "far"
 SSH = """#!/bin/sh
+[ -e {held} ] && {{ {pause}; }}
 [ -e {closed} ] && {{ echo "ssh: connect to host far port 22: Connection refused" >&2; exit 255; }}
 for last; do :; done
 echo $$ >> {pids}
@@ -32,10 +34,12 @@ class FarMachine:
         self.home = self.user_home / ".local/state/bgjob"
         self.near_home = directory / "near"
         self._closed, self._pids = directory / "closed", directory / "pids"
+        self._held, self.line = directory / "held", Gate(directory / "line")
         programs, config = directory / "bin", directory / "config/bgjob"
         for each in (self.user_home, programs, config):
             each.mkdir(parents=True, mode=0o700)
-        script = SSH.format(closed=self._closed, pids=self._pids, home=self.user_home)
+        files = {"closed": self._closed, "pids": self._pids, "held": self._held, "home": self.user_home}
+        script = SSH.format(**files, pause=self.line.pause)
         (programs / "ssh").write_text(script)
         (programs / "ssh").chmod(0o700)
         (config / "targets.toml").write_text(f'[{NAME}]\nkind = "ssh"\nhost = "far"\n')
@@ -55,6 +59,15 @@ class FarMachine:
 
     def accept_connections(self) -> None:
         self._closed.unlink()
+
+    @contextlib.contextmanager
+    def held_connections(self) -> Iterator[Gate]:
+        """Each new connection waits at the gate before it is refused or made."""
+        self._held.touch()
+        try:
+            yield self.line
+        finally:
+            self._held.unlink()
 
     def agents(self) -> list[int]:
         """The agents that run: each was exec'd by our `ssh`."""

@@ -11,14 +11,17 @@ from bgjob.api.context import Context
 from bgjob.api.results import Kill
 from bgjob.core import options
 from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteerable, TargetUnreachable
-from bgjob.core.job import Job, Spec
+from bgjob.core.job import Job, Running, Spec
 from bgjob.core.targets import as_record
 from bgjob.home import jobdir, queue_dir, target_dir
 from bgjob.remote.client import NoAnswer, ask_relay
+from bgjob.store.records import read_remote
 from bgjob.system.processes import signal_name
 
 KILL_PATIENCE_S = 60.0
 STATUS_PATIENCE_S = 2.0
+# Readers of a job hold its lock for a moment.
+LOCK_TRIES = 50
 
 
 # -- starting ---------------------------------------------------------------------------------------
@@ -33,7 +36,8 @@ def start_at_target(
     target_dir.make(store.home, target.name, as_record(target))
     # First: if we are killed now, the relay finds the job, or nothing.
     target_dir.add(store.home, target.name, spec.id)
-    new = store.create(spec, records={jobdir.REMOTE: {"phase": "submitting"}, jobdir.REQUEST: request})
+    stands = {"phase": "submitting", "handover": target_dir.HERE}
+    new = store.create(spec, records={jobdir.REMOTE: stands, jobdir.REQUEST: request})
     try:
         jobdir.make_durable(new.lock, new.directory)
     finally:
@@ -43,8 +47,8 @@ def start_at_target(
     except NoAnswer:
         pass  # the relay goes on asking: whether the job runs is told as soon as it is known
     except BgjobError:
-        _undo(context, target.name, spec)
-        raise
+        if _undo(context, target.name, spec):
+            raise
     return store.load(spec.id)
 
 
@@ -116,11 +120,28 @@ def _after(context: Context, spec: Spec) -> list[str]:
     return ids
 
 
-def _undo(context: Context, target: str, spec: Spec) -> None:
-    target_dir.remove(context.store.home, target, spec.id)
-    places = [place for place, job_id in context.store.ids() if job_id == spec.id]
+def _undo(context: Context, target: str, spec: Spec) -> bool:
+    """Remove a job of which nothing was sent. False: a relay has taken it on after all, and decides."""
+    lock = queue_dir.hold(context.store.directory(spec.id), LOCK_TRIES)
+    if lock is None:
+        return False
+    try:
+        return _remove_unsent(context, target, spec)
+    finally:
+        os.close(lock)
+
+
+def _remove_unsent(context: Context, target: str, spec: Spec) -> bool:
+    store = context.store
+    directory = store.directory(spec.id)
+    is_refused = os.path.lexists(f"{directory}/{jobdir.OUTCOME}")
+    if not is_refused and read_remote(directory).get("handover") != target_dir.HERE:
+        return False
+    target_dir.remove(store.home, target, spec.id)
+    places = [place for place, job_id in store.ids() if job_id == spec.id]
     for place in places:
-        context.store.remove(place, spec.id)
+        store.remove(place, spec.id)
+    return True
 
 
 # -- steering ---------------------------------------------------------------------------------------
@@ -131,7 +152,10 @@ def kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> K
     words = {"grace_s": grace_s, "signal": signal_name(number), "only_signal": False}
     try:
         answer = _ask(context, _target(job), KILL_PATIENCE_S + grace_s, op="kill", job=job.id, **words)
-    except JobNotFound:  # of the relay: the job is over
+    except JobNotFound:  # of the relay: the job is over, or its starter has not handed it over
+        context.store.forget(job.id)
+        if isinstance(context.store.load(job.id).state, Running):
+            raise NotSteerable(job.id, "it is being started; try again in a moment") from None
         answer = {"status": "already_terminated", "processes": 0}
     except NoAnswer as error:
         raise NotSteerable(job.id, f"{error.what} Whether it was killed is not known") from None

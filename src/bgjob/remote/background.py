@@ -5,18 +5,21 @@ import os
 import sys
 import traceback
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 ERROR = "relay-error.txt"
 
 
-def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+Answer = TypeVar("Answer")
+
+
+def start(work: Coroutine[Any, Any, Answer]) -> "asyncio.Task[Answer]":
     task = asyncio.create_task(work)
     task.add_done_callback(_check)
     return task
 
 
-def _check(task: asyncio.Task[None]) -> None:
+def _check(task: "asyncio.Task[Any]") -> None:
     if task.cancelled() or (error := task.exception()) is None:
         return
     leave_traceback(error)

@@ -21,7 +21,8 @@ class Engine(Protocol):
     async def start(self, replica: Replica) -> None:
         """TargetUnreachable: nothing was sent. Another BgjobError: the target refuses the job.
 
-        It returns also if the answer is lost on its way: then the job is asked for again, by its id.
+        It returns also if the answer is lost on its way: then the job is asked for again, by its id. And if the
+        job was killed while it waited: then nothing is sent.
         """
 
     async def follow(self, replica: Replica) -> None:
@@ -35,6 +36,9 @@ class Engine(Protocol):
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answered once nothing of the job is left, with its status and the number of its processes."""
+
+    async def drop(self, replica: Replica) -> None:
+        """The job is over and was never sent: give back what was taken for it."""
 
     async def info(self) -> Mapping[str, Any]: ...
 
@@ -50,10 +54,11 @@ def order_of(target: Target) -> Order:
 async def request_start(replica: Replica, channel: Channel) -> None:
     """Asked twice it is the same job: by its id. BgjobError: its machine refuses it."""
     request = replica.request
-    if replica.phase != "submitting":
+    if replica.phase != "submitting" or replica.is_over:
         return
     if request is None:
         return replica.lose("what was asked of its target is gone, and whether it was started is not known")
+    replica.sending()
     answer = await channel.call("start", id=replica.id, **request["start"])
     known = {name: answer["spec"].get(name) for name in ("cwd", "shell")}
     replica.accepted(phase="queued" if answer["queued"] else "running", **known)

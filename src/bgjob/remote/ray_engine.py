@@ -93,7 +93,8 @@ class RayEngine:
         await self._gateway.ready()  # TargetUnreachable: nothing was asked for
         with contextlib.suppress(TargetUnreachable):  # it may have a lease by now: it is asked for again
             state = await self._gateway.submit(replica.id, _resources(replica))
-            await self._start(replica, state)
+            if not replica.is_over:
+                await self._start(replica, state)
         self._take_on(replica)
 
     async def follow(self, replica: Replica) -> None:
@@ -124,6 +125,8 @@ class RayEngine:
         host.replicas[replica.id] = replica
         try:
             channel = await host.ready(CONNECT_PATIENCE_S)
+            if replica.is_over:
+                return
             await request_start(replica, channel)
             await host.follow(replica)
         except TargetUnreachable:
@@ -209,6 +212,9 @@ class RayEngine:
         await self._gateway.release(replica.id)
         await self._conclude(replica, KILLED)
         return {"status": "killed", "processes": 0}
+
+    async def drop(self, replica: Replica) -> None:
+        await self._forget(replica)
 
     async def info(self) -> Mapping[str, Any]:
         return {"nodes": await self._gateway.info()}

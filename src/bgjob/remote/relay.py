@@ -9,6 +9,7 @@ At its socket, one JSON line in and one out:
 
 {"op": "start", "job": ID}       a job whose directory was just made; answered once the target has it
                                  with "pending": it was sent, and no answer has come
+                                 A refusal is on disk before it is answered: whoever asked may be gone
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
 {"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
 {"op": "info"}                   machines of the target, what is free on them
@@ -39,6 +40,7 @@ from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
 from bgjob.remote.proxy import ControlProxy, is_ours
 from bgjob.remote.replica import Replica, own_jobs
 from bgjob.store.records import read_remote
+from bgjob.store.retention import end_unsent
 from bgjob.store.store import Store
 from bgjob.system import keeper, processes
 
@@ -86,6 +88,7 @@ class Relay:
         self._store, self._name, self._lock = store, target, lock
         self._replicas: dict[str, Replica] = {}
         self._proxies: dict[str, ControlProxy] = {}
+        self._starts: dict[str, asyncio.Task[BgjobError | None]] = {}
         self._unreachable: dict[str, tuple[float, str]] = {}
         self._engine = engine_for(self._target, self._note, self._forget)
         self._used_at = time.monotonic()
@@ -95,6 +98,7 @@ class Relay:
 
     async def run(self) -> None:
         self._write_state()
+        end_unsent(self._store)
         server = await self._listen()
         try:
             while not self._is_idle() or self._has_more_work():
@@ -143,7 +147,14 @@ class Relay:
             if self._is_being_started(job_id):
                 continue
             if replica := await self._adopt(job_id):
-                background.start(self._engine.follow(replica))
+                self._go_on_with(replica)
+
+    def _go_on_with(self, replica: Replica) -> None:
+        """A job that was never sent is started, as its starter wanted; any other is somewhere over there."""
+        if replica.is_unsent:
+            self._begin(replica)
+        else:
+            background.start(self._engine.follow(replica))
 
     def _is_full(self) -> bool:
         return FILES_OF_A_JOB * len(self._replicas) >= _open_files_max() * SHARE_OF_JOBS
@@ -165,6 +176,8 @@ class Relay:
             replica.finish()
             target_dir.remove(HERE, self._name, job_id)
             return None
+        if replica.get("handover") == target_dir.TAKEN:
+            replica.drop_request()  # the relay before us was killed before it could
         self._replicas[job_id] = replica
         self._proxies[job_id] = proxy = ControlProxy(replica, self._engine)
         await proxy.listen()
@@ -235,28 +248,62 @@ class Relay:
         replica = self._replicas.get(job) or await self._adopt(job)
         if replica is None:
             raise JobNotFound(job)
+        if replica.get("handover") is None and replica.phase == "submitting":
+            replica.note(handover=target_dir.HERE)  # its starter is of an older version
+        if refusal := await self._begin(replica):
+            raise refusal
+        is_pending = replica.phase == "submitting" and not replica.is_over
+        return {"pending": self._why_pending(replica)} if is_pending else {}
+
+    def _begin(self, replica: Replica) -> "asyncio.Task[BgjobError | None]":
+        """The one attempt to start it: its starter may come while we are at it already."""
+        if replica.id not in self._starts:
+            self._starts[replica.id] = task = background.start(self._begun(replica))
+            task.add_done_callback(lambda _: self._starts.pop(replica.id, None))
+        return self._starts[replica.id]
+
+    async def _begun(self, replica: Replica) -> BgjobError | None:
+        """Why its target does not have it."""
         try:
             await self._engine.start(replica)
-        except BgjobError:
-            await self._refuse(replica)
-            raise
-        return {"pending": self._why_pending(replica)} if replica.phase == "submitting" else {}
+        except BgjobError as error:
+            refusal = error
+        except OSError as error:  # our own disk
+            refusal = CannotStart(error, HERE)
+            if not replica.is_unsent:  # it may run: another relay asks for it again
+                raise
+        else:
+            return None
+        if replica.is_over:  # it was killed meanwhile
+            return None
+        await self._refuse(replica, str(refusal))
+        return refusal
 
     def _why_pending(self, replica: Replica) -> str:
         host = self._engine.host_of(replica)
         return (host and host.why) or "it has not answered yet"
 
-    async def _refuse(self, replica: Replica) -> None:
-        """Its starter removes its directory, and tells the caller why."""
-        self._replicas.pop(replica.id, None)
-        await self._proxies.pop(replica.id).close()
-        target_dir.remove(HERE, self._name, replica.id)
-        replica.release()
+    async def _refuse(self, replica: Replica, why: str) -> None:
+        """It ends here, on disk. Its starter, if there is one, removes it and tells the caller why."""
+        try:
+            replica.refuse(why)
+        except OSError:  # the disk is full: what stays registered is tried again
+            self._replicas.pop(replica.id)
+            await self._proxies.pop(replica.id).close()
+            return replica.release()
+        await self._forget(replica)
 
     async def _kill(self, job: str, **words: object) -> Mapping[str, Any]:
-        replica = self._replicas.get(job)
+        replica, is_new = self._replicas.get(job), job not in self._replicas
+        replica = replica or await self._adopt(job)
         if replica is None:
             raise JobNotFound(job)
+        if replica.is_unsent and not words.get("only_signal"):
+            replica.end(cause="killed", exit_code=None, signal=None)
+            await self._engine.drop(replica)
+            return {"status": "killed", "processes": 0}
+        if is_new:
+            self._go_on_with(replica)
         answer = await self._engine.kill(replica, words)
         if not words.get("only_signal"):
             await replica.until_over(CAUGHT_UP_S)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bgjob.core.job import JOB_ID, Spec
-from bgjob.home import event_log, jobdir, queue_dir
+from bgjob.home import event_log, jobdir, queue_dir, target_dir
 from bgjob.home.jobdir import LOG, OUTCOME, REMOTE, REQUEST, SPEC
 from bgjob.home.layout import is_directory
 from bgjob.home.locks import open_locked
@@ -62,6 +62,15 @@ class Replica:
         return self._record.get(name)
 
     @property
+    def is_unsent(self) -> bool:
+        """Provably nothing of it has left this machine: whoever asks for it may end it here."""
+        return self.phase == "submitting" and self.get("handover") == target_dir.HERE and not self.is_over
+
+    def sending(self) -> None:
+        """Before the first request: from now on only its target knows whether it runs."""
+        self.note(handover=target_dir.SENT)
+
+    @property
     def request(self) -> dict[str, Any] | None:
         """What is asked of the target; None once the target has it."""
         return jobdir.read_record(f"{self.directory}/{REQUEST}")
@@ -91,7 +100,10 @@ class Replica:
 
     def accepted(self, **known: object) -> None:
         """The target has the job. What was asked of it may hold secrets, and goes."""
-        self.note(**known)
+        self.note(handover=target_dir.TAKEN, **known)
+        self.drop_request()
+
+    def drop_request(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.directory}/{REQUEST}")
 
@@ -182,6 +194,12 @@ class Replica:
         started_at = run.get("started_at")
         return max(0.0, time.time() - started_at) if isinstance(started_at, int | float) else 0.0
 
+    def refuse(self, why: str) -> None:
+        """Nothing was started. Its starter tells that, or whoever finds its end without an event."""
+        if not self.has_outcome:
+            self._write_outcome(jobdir.unstarted(cause="never_started", reason=why))
+        self.finish()
+
     def lose(self, why: str) -> None:
         """Its end is not known, and will not be."""
         self.note(phase="lost", reason=why)
@@ -194,8 +212,7 @@ class Replica:
     def finish(self) -> None:
         """Nothing more will come of it: other processes may remove it, and start what was to follow it."""
         self.is_over = True
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self.directory}/{REQUEST}")
+        self.drop_request()
         self.release()
         queue_dir.wake(os.curdir)
         self._wake()

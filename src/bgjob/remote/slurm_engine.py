@@ -180,6 +180,8 @@ class SlurmEngine:
         await self._connected()
         with contextlib.suppress(TargetUnreachable):  # it may have been submitted: it is asked for again
             await self._submit(replica)
+        if replica.is_over:
+            return
         self._take_on(replica)
         if replica.get("session"):
             await self._start_in_session(replica)
@@ -187,7 +189,7 @@ class SlurmEngine:
     async def _submit(self, replica: Replica) -> None:
         """BgjobError: it cannot be, in Slurm's words why."""
         slurm, request = await self._connected(), replica.request
-        if replica.phase != "submitting":
+        if replica.phase != "submitting" or replica.is_over:
             return
         if request is None:
             return replica.lose(
@@ -198,9 +200,12 @@ class SlurmEngine:
             known = self._sessions.get(session)
             is_held = known is not None and known.phase == "active"
             engine_id = known.engine_id if known and is_held else await self._hold(session, wanted)
+            if replica.has_outcome:  # it was killed meanwhile
+                return None
             return replica.note(
                 phase="queued", engine_id=engine_id, session=session, reason="its session starts"
             )
+        replica.sending()
         engine_id = await slurm.submit(replica.id, request["start"], wanted)
         replica.accepted(phase="queued", engine_id=engine_id)
 
@@ -219,6 +224,7 @@ class SlurmEngine:
                 return  # the allocation may have ended: the next look tells
             host.replicas[replica.id] = replica
             words = replica.request["start"]
+            replica.sending()
             answer = await channel.call("start", id=replica.id, hold=state.engine_id, **words)
         except TargetUnreachable:
             return  # it is asked for again at the next look
@@ -399,6 +405,10 @@ class SlurmEngine:
         if not await replica.until_over(KILLED_S):
             raise TargetUnreachable(self._target().name, "Slurm was asked to end the job, and has not yet")
         return {"status": "killed", "processes": 0}
+
+    async def drop(self, replica: Replica) -> None:
+        self._replicas.pop(replica.id, None)
+        await self._forget(replica)
 
     async def info(self) -> Mapping[str, Any]:
         found = await (await self._connected()).info()

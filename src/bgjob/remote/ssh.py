@@ -38,6 +38,8 @@ class SshEngine:
 
     async def start(self, replica: Replica) -> None:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
+        if replica.is_over:
+            return
         self._host.replicas[replica.id] = replica  # before: its first events may come before the answer
         try:
             await request_start(replica, channel)
@@ -68,6 +70,9 @@ class SshEngine:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
         answer: Mapping[str, Any] = await channel.call("kill", job=replica.id, **words)
         return answer
+
+    async def drop(self, replica: Replica) -> None:
+        await self._forget(replica)
 
     async def info(self) -> Mapping[str, Any]:
         channel = await self._host.ready(CONNECT_PATIENCE_S)

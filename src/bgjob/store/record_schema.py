@@ -29,6 +29,7 @@ from bgjob.core.job import (
 )
 from bgjob.core.late_pattern import late_pattern
 from bgjob.core.notify import WAYS, NotifyRule
+from bgjob.home.target_dir import HANDOVERS
 
 Record = Mapping[str, Any]
 Rule = Callable[[object], bool]
@@ -371,6 +372,7 @@ RUN_RULES: Mapping[str, Rule] = {
 }
 REMOTE_RULES: Mapping[str, Rule] = {
     "phase": _one_of("submitting", "queued", "running", "lost"),
+    "handover": _one_of(*HANDOVERS),
     "cwd": _or_none(_is_text),
     "shell": _or_none(_is_text),
     "host": _or_none(_is_text),

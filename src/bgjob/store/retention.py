@@ -19,19 +19,22 @@ from typing import NamedTuple
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import JOB_ID, Job, Lost, Running, Spec
 from bgjob.core.values import DAY_S
-from bgjob.home import jobdir, waits
-from bgjob.home.jobdir import LOG, SPEC
+from bgjob.home import jobdir, queue_dir, target_dir, waits
+from bgjob.home.jobdir import LOG, OUTCOME, REMOTE, REQUEST, SPEC
 from bgjob.home.layout import DRAFTS, ID_CHARACTERS, TRASH, is_directory, names_in
 from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime, stamp
 from bgjob.home.sessions import SESSIONS, is_of_running_client
+from bgjob.home.target_dir import HERE
 from bgjob.store.index import ABANDONED_S, made_at
+from bgjob.store.records import read_remote
 from bgjob.store.store import Store, remove_tree
 from bgjob.system import processes
 
 STEADY_S = 3600.0
 # Sessions at each cleaning, others each time: a start waits for it.
 MOST_SWEPT = 500
+UNSENT = "its starter was killed before anything was sent to its target"
 
 
 class Promise(NamedTuple):
@@ -60,6 +63,7 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
             _sweep_sessions(store, now - ABANDONED_S, now - max(keep_days * DAY_S, ABANDONED_S))
             _remove_waits(store, now - DAY_S)
             store.index.mend()
+            end_unsent(store)
 
 
 def _private(path: str, flags: int) -> int:
@@ -145,6 +149,36 @@ def _sweep(home: str, oldest: float) -> None:
                 with contextlib.suppress(OSError):  # it was made visible, or removed
                     if _is_abandoned(entry, oldest):
                         remove_tree(entry.path)
+
+
+def end_unsent(store: Store) -> None:
+    """End the jobs of targets that were never sent and that no relay looks after: their starters were killed."""
+    for job_id in names_in(store.jobs_directory):
+        directory = f"{store.jobs_directory}/{job_id}"
+        if _is_unsent(directory) and (lock := queue_dir.hold(directory)) is not None:
+            with contextlib.closing(os.fdopen(lock)), contextlib.suppress(OSError):
+                if _is_unsent(directory) and not _has_relay(store, job_id):
+                    _end_unsent(directory)
+
+
+def _is_unsent(directory: str) -> bool:
+    """Submitted by nobody: an older version does not say how far that came, but its relay left no such job."""
+    if not os.path.lexists(f"{directory}/{REMOTE}") or os.path.lexists(f"{directory}/{OUTCOME}"):
+        return False
+    remote = read_remote(directory)
+    return remote.get("phase") == "submitting" and remote.get("handover", HERE) == HERE
+
+
+def _has_relay(store: Store, job_id: str) -> bool:
+    """It is registered, so that the relay of its target takes it on."""
+    target = store.spec(job_id).target
+    return target is None or job_id in target_dir.registered(store.home, target)
+
+
+def _end_unsent(directory: str) -> None:
+    queue_dir.end_unstarted(directory, cause="never_started", reason=UNSENT)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{directory}/{REQUEST}")
 
 
 def _sweep_sessions(store: Store, oldest: float, oldest_session: float) -> None:
