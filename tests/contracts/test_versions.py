@@ -23,11 +23,14 @@ import bgjob
 from bgjob.api import open_jobs
 from bgjob.core.job import Ended
 from bgjob.home import event_log
+from bgjob.store.job_names import MOST_UNWRITTEN
+from bgjob.store.store import Store
 from bgjob.system import processes
 from tests.support.homes import end_all_jobs
 from tests.support.searching import matches
 from tests.support.server import Server, ToolError
 from tests.support.shims import run_of
+from tests.support.stores import job_with
 from tests.support.waiting import wait_until
 
 RELEASES = sorted(Path(__file__).with_name("releases").glob("*.zip"))
@@ -243,6 +246,23 @@ def test_of_both_versions_one_starts_a_job_of_a_name(pair: Pair) -> None:
         ids = {answer["job_id"] for answer in pool.map(run, [pair.starter, pair.other] * 2)}
     assert len(ids) == 1
     pair.other.call("kill_job", job_id=ids.pop(), grace_s=0)
+
+
+def test_a_job_of_another_version_is_found_by_its_name_among_many(
+    order: tuple[Version, Version], home: Path
+) -> None:
+    """Only this version keeps the names of jobs in a file; nobody else enters or removes one there."""
+    starter, other = order
+    for number in range(MOST_UNWRITTEN + 1):
+        job_with(home, name=f"ended {number}")
+    assert len(Store(str(home)).names()) == MOST_UNWRITTEN + 1
+    assert (home / "names").exists()
+    starter.cli(home, "run", "--name", "late", "echo hello; sleep 1000")
+    wait_until(lambda: other.cli(home, "logs", "late") == "hello")
+    starter.cli(home, "kill", "late")
+    removed = Store(str(home)).named("late")[0]
+    shutil.rmtree(home / "jobs" / removed)
+    assert "late" not in other.cli(home, "ps")
 
 
 def test_the_end_of_a_job_is_told_by_this_version_whoever_started_it(

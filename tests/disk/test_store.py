@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bgjob.core.errors import BgjobError, JobNotFound, StoreUnusable
-from bgjob.core.job import Exited, Lost, Running, status_word
+from bgjob.core.job import Exited, Lost, Running, State, status_word
 from bgjob.home import jobdir, slots
+from bgjob.store.records import read_state
 from bgjob.store.retention import clean
 from bgjob.store.store import GONE_REMEMBERED, ONE_BY_ONE, Store
 from tests.disk.test_records import NOT_RECORDS
@@ -454,6 +456,50 @@ def test_a_page_of_ten_thousand_jobs_comes_at_once(tmp_path: Path) -> None:
     deep = jobs.list(limit=100, cursor=list(store.ids())[5000][0])
     assert time.process_time() - began < 1.0
     assert [job.id for job in deep.jobs] == ids[5001:5101]
+
+
+@pytest.mark.parametrize("limit", [20, 1000])
+def test_all_pages_together_cost_one_pass_over_the_jobs(
+    store: Store, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """Also where an answer holds fewer jobs than are asked for."""
+    job_ids = [ended_job(store, created_at=1000.0 + number) for number in range(4 * ONE_BY_ONE)]
+    for directory in (store.jobs_directory, f"{store.home}/index"):
+        os.utime(directory, (1000.0, 1000.0))  # it has not just changed
+    listed, read = list[list[str]](), list[State]()
+    monkeypatch.setattr(os, "listdir", recorded(os.listdir, listed))
+    monkeypatch.setattr("bgjob.store.store.read_state", recorded(read_state, read))
+    jobs = jobs_on(Store(store.home), MCP_BG_MAX_RESPONSE="5000")
+    page = jobs.list(limit=limit)
+    pages = [page]
+    while page.next_cursor:
+        page = jobs.list(limit=limit, cursor=page.next_cursor)
+        pages.append(page)
+    assert [job.id for page in pages for job in page.jobs] == job_ids[::-1]
+    assert len(pages) > 5
+    assert sum(len(names) >= len(job_ids) for names in listed) <= 2  # the index, and perhaps the jobs
+    assert len(read) == len(job_ids)
+
+
+def recorded(function: Callable[..., Any], answers: list[Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        answers.append(function(*arguments))
+        return answers[-1]
+
+    return call
+
+
+def test_a_list_goes_on_behind_its_cursor_while_jobs_come_and_go(store: Store) -> None:
+    job_ids = [ended_job(store, created_at=1000.0 + number) for number in range(9)]
+    jobs = jobs_on(store)
+    first = jobs.list(limit=3)
+    other = Store(store.home)
+    for job_id in (job_ids[6], job_ids[5]):  # that which the cursor names, and the next
+        other.remove(next(place for place, each in other.ids() if each == job_id), job_id)
+    ended_job(other)
+    rest = jobs.list(limit=9, cursor=first.next_cursor)
+    assert [job.id for job in first.jobs] == job_ids[:5:-1]
+    assert [job.id for job in rest.jobs] == job_ids[4::-1]
 
 
 # -- many ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Literal, Unpack, assert_never
 
 from bgjob.api.conditions import Conditions
 from bgjob.api.context import Context
+from bgjob.api.find import jobs_named
 from bgjob.api.kill import kill_job
 from bgjob.api.output import Shown
 from bgjob.api.processes import is_alive, left_running
@@ -106,7 +107,11 @@ def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[
             f"if_running={if_running!r} needs a name: it is by its name that a job is found."
         )
     with context.store.name_lock(name):
-        running = [job for _, job in context.store.jobs() if _is_same(job, wanted) and is_alive(context, job)]
+        # A server on another machine is another server.
+        same = [
+            job for job in jobs_named(context, name, may_run=True) if job.spec.target == wanted.spec.target
+        ]
+        running = [job for job in same if is_alive(context, job)]
         if not running:
             return start_prepared(context, wanted), False
         match if_running:
@@ -118,11 +123,6 @@ def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[
                 return start_prepared(context, _instead_of(context, running, wanted)), False
             case _:
                 assert_never(if_running)
-
-
-def _is_same(job: Job, wanted: Prepared) -> bool:
-    """A server on another machine is another server."""
-    return (job.spec.name, job.spec.target) == (wanted.spec.name, wanted.spec.target)
 
 
 def _instead_of(context: Context, running: Sequence[Job], wanted: Prepared) -> Prepared:

@@ -116,16 +116,26 @@ def _by_name_or_id(
 
 def _named(context: Context, name: str, wanted: type[Running] | None, *, to_end: bool) -> Job | None:
     """The only one in the wanted state, if any is in it; else the newest."""
-    found = [job for _, job in context.store.jobs() if job.spec.name == name]
-    able = [job for job in found if wanted and isinstance(job.state, wanted)]
+    alive = list(jobs_named(context, name, may_run=True)) if wanted or to_end else []
+    able = [job for job in alive if wanted and isinstance(job.state, wanted)]
     if len(able) > 1:
         shown = some([job.id for job in able])
         raise InvalidArgument(
             f"{name!r} is the name of {len(able)} running jobs: {shown}. Give the id of one."
         )
     if to_end and not able:
-        able = [job for job in found if left_running(context, job)]
-    return next(iter(able or found), None)
+        able = [job for job in alive if left_running(context, job)]
+    return next(iter(able), None) or next(jobs_named(context, name), None)
+
+
+def jobs_named(context: Context, name: str, *, may_run: bool = False) -> Iterator[Job]:
+    """Newest first. `may_run`: without those that have certainly ended and left nothing."""
+    for job_id in context.store.named(name):
+        with contextlib.suppress(JobNotFound):  # removed meanwhile
+            if not may_run or context.store.may_run(job_id):
+                job = context.store.load(job_id)
+                if job.spec.name == name:
+                    yield job
 
 
 def _without_cut(word: str) -> str:
@@ -137,8 +147,7 @@ def _cut(context: Context, word: str, steered: type[Running] | None) -> Job | No
     beginning = _without_cut(word)
     if not beginning or (steered and beginning == word):
         return None
-    all_names = {job.spec.name or "" for _, job in context.store.jobs()}
-    names = sorted(name for name in all_names if name.startswith(beginning))
+    names = sorted(name for name in set(context.store.names().values()) if name.startswith(beginning))
     if len(names) > 1:
         shown = some([repr(name) for name in names])
         raise InvalidArgument(f"{word!r} fits {len(names)} names: {shown}. Give more of it, or an id.")

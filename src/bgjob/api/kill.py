@@ -58,10 +58,13 @@ def kill_job(
 
 
 def _running_names(context: Context) -> str | None:
-    """Who wrote a name almost right has a job that runs on."""
-    running = [job for _, job in context.store.jobs() if isinstance(job.state, Running)]
-    names = sorted({job.spec.name for job in running if job.spec.name})
-    return f"Names of running jobs: {some(names)}." if names else None
+    """Suggest running jobs: after a typo in its name the job is still alive."""
+    store, names = context.store, set[str]()
+    for job_id in [job_id for job_id, name in store.names().items() if name and store.may_run(job_id)]:
+        with contextlib.suppress(JobNotFound):  # removed meanwhile
+            job = store.load(job_id)
+            names |= {job.spec.name or ""} if isinstance(job.state, Running) else set()
+    return f"Names of running jobs: {some(sorted(names))}." if names else None
 
 
 def _kill(context: Context, job_id: str, number: int, grace_s: float) -> Kill:

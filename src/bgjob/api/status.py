@@ -1,7 +1,7 @@
 """How jobs stand: one, or a page of them."""
 
 import contextlib
-import itertools
+import math
 import os
 import time
 from collections import Counter
@@ -198,37 +198,36 @@ def list_jobs(
     context: Context, status: StatusWord | None = None, limit: int = PAGE, cursor: str | None = None
 ) -> Page:
     context.starts.finish_all()
-    found, next_cursor = _found(context, status, limit, cursor)
+    jobs, next_cursor = _found(context, status, limit, cursor, context.settings.max_response_bytes)
     ensure_watcher(context)
-    fitting = _fitting(found, context.settings.max_response_bytes)
-    if fitting < len(found):
-        next_cursor, found = found[fitting - 1][0], found[:fitting]
-    jobs = [job for _, job in found]
     left = {job.id: count for job in jobs if (count := left_running(context, job))}
     return Page(jobs, next_cursor, _asking(context, jobs), places_of(context, jobs), left)
 
 
 def newest_jobs(context: Context, limit: int, cursor: str | None = None) -> tuple[list[Job], str | None]:
     """The jobs, and the cursor of the next page. Without what takes a look at processes, logs or shims."""
-    found, next_cursor = _found(context, None, limit, cursor)
-    return [job for _, job in found], next_cursor
+    return _found(context, None, limit, cursor, math.inf)
 
 
 def _found(
-    context: Context, status: StatusWord | None, limit: int, cursor: str | None
-) -> tuple[list[tuple[str, Job]], str | None]:
-    """The jobs with their places in the order, and the cursor of the next page if there is one."""
+    context: Context, status: StatusWord | None, limit: int, cursor: str | None, most_bytes: float
+) -> tuple[list[Job], str | None]:
+    """As many jobs as one answer can hold, at least one, and the cursor of the next page if there is one."""
     if cursor is not None and not is_place(cursor):
         raise InvalidArgument(
             f"={cursor[:60]!r} is not a cursor of a list.",
             "Pass next_cursor exactly as list_jobs gave it, or none for the newest jobs.",
             argument="cursor",
         )
-    all_jobs = context.store.jobs(before=cursor)
-    wanted = ((place, job) for place, job in all_jobs if status is None or _counts_as(context, job, status))
-    found = list(itertools.islice(wanted, limit))
-    has_more = len(found) == limit and next(wanted, None) is not None
-    return found, found[-1][0] if has_more else None
+    found, last, size_bytes = list[Job](), None, 0
+    for place, job in context.store.jobs(before=cursor):
+        if status is None or _counts_as(context, job, status):
+            size_bytes += _listed_bytes(job)
+            if found and (len(found) == limit or size_bytes > most_bytes):
+                return found, last
+            found.append(job)
+            last = place
+    return found, None
 
 
 def _counts_as(context: Context, job: Job, status: StatusWord) -> bool:
@@ -251,13 +250,10 @@ def _is_asking(context: Context, job: Job, deadline: float) -> bool:
     return job.remote.asks_at == _output_bytes(Snapshot(context, job.id))
 
 
-def _fitting(found: Sequence[tuple[str, Job]], most_bytes: int) -> int:
-    """How many of them one answer can hold, with their commands shortened; at least one."""
-    sizes = itertools.accumulate(
-        LISTED_BYTES + len(job.spec.name or "") + min(len(job.spec.command), LISTED_COMMAND_CHARACTERS)
-        for _, job in found
-    )
-    return max(1, sum(size <= most_bytes for size in sizes))
+def _listed_bytes(job: Job) -> int:
+    """About as many as its row in an answer has, with its command shortened."""
+    shown = min(len(job.spec.command), LISTED_COMMAND_CHARACTERS)
+    return LISTED_BYTES + len(job.spec.name or "") + shown
 
 
 # -- all jobs ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 TOKENS, TOKENS_LOCK = "tokens.json", "tokens.lock"
 LOGINS, LOGINS_LOCK, SERVERS = "logins.json", "logins.lock", "servers"
 NOTIFY, NOTIFY_LOCK, NOTIFIED = "notify.json", "notify.lock", "notified.json"
-LOOKED = "looked.json"
+LOOKED, NAMES = "looked.json", "names"
 ID_CHARACTERS = 36
 # Never follows a symlink out of a home, and never blocks on a FIFO.
 READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -8,17 +8,19 @@ The jobs' directories are the truth: the index can be deleted, and is made again
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bgjob.core.errors import JobNotFound
 from bgjob.core.job import JOB_ID
 from bgjob.home.jobdir import SPEC
-from bgjob.home.layout import INDEX, JOBS, names_in
+from bgjob.home.layout import ID_CHARACTERS, INDEX, JOBS, names_in
 from bgjob.home.mtimes import stamp
+from bgjob.store.job_names import Listing
 
 PLACE_DIGITS = 16
 _PLACE = re.compile(rf"[0-9]{{{PLACE_DIGITS},}}-({JOB_ID.pattern})")
@@ -33,6 +35,14 @@ class Index:
         """`created_at` says when a job without a place was made; JobNotFound if there is no such job."""
         self._jobs, self._directory, self._newest = f"{home}/{JOBS}", f"{home}/{INDEX}", f"{home}/newest"
         self._created_at = created_at
+        self._listing = Listing(self._directory, in_order)
+
+    def places(self) -> Sequence[str]:
+        """Of all jobs, oldest first. The directory is listed again only if it has changed."""
+        try:
+            return self._listing.look()
+        except FileNotFoundError:
+            return in_order(self.entries())
 
     def entries(self) -> list[str]:
         try:
@@ -72,13 +82,13 @@ class Index:
         try:
             return os.lstat(self._newest).st_mtime_ns // 1000
         except FileNotFoundError:
-            places = (_place_us(place) for place, _ in newest_first(self.entries()))
+            places = map(_place_us, in_order(self.entries()))
             return max((place for place in places if place < FARTHEST_PLACE_US), default=0)
 
     def mend(self) -> None:
         """Give every job an entry, and remove the entries that have no job."""
         oldest = time.time() - ABANDONED_S
-        entries = {job_id: place for place, job_id in newest_first(self.entries())}
+        entries = {job_of(place): place for place in in_order(self.entries())}
         jobs = set(filter(JOB_ID.fullmatch, names_in(self._jobs)))
         for job_id in jobs - entries.keys():
             with contextlib.suppress(JobNotFound):
@@ -94,15 +104,21 @@ def is_place(text: str) -> bool:
     return _PLACE.fullmatch(text) is not None
 
 
-def newest_first(entries: Iterable[str], before: str | None = None) -> Iterator[tuple[str, str]]:
-    """(place in the order, job id), of places before `before`."""
-    # A job has two places if the index was mended while the job was entered.
-    seen: set[str] = set()
-    for entry in sorted(entries, reverse=True):
-        if (place := _PLACE.fullmatch(entry)) and place[1] not in seen:
-            seen.add(place[1])
-            if before is None or entry < before:
-                yield entry, place[1]
+def in_order(entries: Iterable[str]) -> list[str]:
+    """The places among them, oldest first."""
+    # A job has two places if the index was mended while the job was entered: the newer one counts.
+    newest = {job_of(place): place for place in sorted(filter(_PLACE.fullmatch, entries))}
+    return sorted(newest.values())
+
+
+def newest_first(places: Sequence[str], before: str | None = None) -> Iterator[tuple[str, str]]:
+    """(place in the order, job id), of places before `before`, from places in order."""
+    end = len(places) if before is None else bisect.bisect_left(places, before)
+    return ((place, job_of(place)) for place in reversed(places[:end]))
+
+
+def job_of(place: str) -> str:
+    return place[-ID_CHARACTERS:]
 
 
 def made_at(place: str) -> float:

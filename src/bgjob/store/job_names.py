@@ -1,22 +1,60 @@
-"""Which jobs there are, for readers that look again and again."""
+"""What a directory holds and what jobs are called, for readers that look again and again.
+
+names    the ids of the jobs of each name: a copy of what the specs say, which can be deleted
+"""
+
+from __future__ import annotations
 
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
 
-from bgjob.home.layout import names_in
+from bgjob.core.job import Spec, UnreadableSpec
+from bgjob.home import jobdir
+from bgjob.home.layout import NAMES, names_in
+from bgjob.home.locks import open_locked
+from bgjob.store.row_file import identity
 
 # The times of files may be so coarse: two changes can have the same.
 SAME_TIME_NS = 50_000_000
+# Specs that each process may have to read because the file does not have them yet.
+MOST_UNWRITTEN = 100
+UNNAMED = ""  # no job has it as its name
+
+Made = TypeVar("Made")
+
+
+class Listing(Generic[Made]):
+    """What `make` makes of the names in a directory. It is listed again only if its time says so."""
+
+    def __init__(self, directory: str, make: Callable[[list[str]], Made]) -> None:
+        self._directory, self._make = directory, make
+        self._seen: tuple[tuple[int, ...] | None, Made] | None = None
+
+    def look(self) -> Made:
+        """The same object as last time if nothing has changed."""
+        identity, seen = self._identity(), self._seen
+        if seen and identity and identity == seen[0]:
+            return seen[1]
+        made = self._make(names_in(self._directory))
+        self._seen = identity, made
+        return made
+
+    def _identity(self) -> tuple[int, ...] | None:
+        """None: it has just changed, and the next change may have the same time."""
+        info = os.lstat(self._directory)
+        is_settled = time.time_ns() - info.st_mtime_ns >= SAME_TIME_NS
+        return (info.st_dev, info.st_ino, info.st_mtime_ns) if is_settled else None
 
 
 class JobNames:
-    """The jobs that there are. Their directory is listed again only if its time says so."""
+    """The ids of the jobs that there are."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self._listing = Listing(directory, set)
         self.names: set[str] = set()
-        self._mtime_ns, self._may_be_same_time = -1, True
         self.have_changed()
 
     def note(self, name: str) -> None:
@@ -25,11 +63,62 @@ class JobNames:
 
     def have_changed(self) -> bool:
         with contextlib.suppress(OSError):
-            mtime_ns = os.lstat(self._directory).st_mtime_ns
-            if mtime_ns == self._mtime_ns and not self._may_be_same_time:
-                return False
-            self._may_be_same_time = time.time_ns() - mtime_ns < SAME_TIME_NS
-            before, self.names = self.names, set(names_in(self._directory))
-            self._mtime_ns = mtime_ns
+            before, self.names = self.names, self._listing.look()
             return before != self.names
         return False
+
+
+class NamesOfJobs:
+    """The name of each job, by the file `names` and by the specs of the jobs that the file does not have.
+
+    Every process may write it, whole. Whatever it lacks, or has of jobs that are gone, costs time and no more:
+    so starters and cleaners need not know it, and none of them can leave it wrong.
+    """
+
+    def __init__(self, home: str, spec_of: Callable[[str], Spec]) -> None:
+        self._path, self._spec_of = f"{home}/{NAMES}", spec_of
+        self._identity: tuple[int, ...] | None = None
+        self._known: dict[str, str] = {}
+        self._unwritten = 0
+
+    def of(self, job_ids: Iterable[str]) -> dict[str, str]:
+        """The name of each of these jobs, in this order; UNNAMED if it has none."""
+        known, job_ids = self._loaded(), list(job_ids)
+        read = self._read(job_id for job_id in job_ids if job_id not in known)
+        known = {**known, **read}
+        names = {job_id: known[job_id] for job_id in job_ids if job_id in known}
+        self._known, self._unwritten = names, self._unwritten + len(read)
+        if self._unwritten > MOST_UNWRITTEN:
+            self._write(names)
+        return names
+
+    def _read(self, job_ids: Iterable[str]) -> dict[str, str]:
+        """Not of a job that is not visible yet, or whose spec cannot be read now."""
+        specs = map(self._spec_of, job_ids)
+        return {spec.id: spec.name or UNNAMED for spec in specs if not isinstance(spec, UnreadableSpec)}
+
+    def _loaded(self) -> dict[str, str]:
+        if (now := identity(self._path)) == self._identity:
+            return self._known
+        self._identity, self._unwritten = now, 0
+        rows = (jobdir.read_record(self._path) or {}).get("names")
+        items = rows.items() if isinstance(rows, dict) else ()
+        return self._known | {
+            job_id: name for name, job_ids in items if isinstance(job_ids, str) for job_id in job_ids.split()
+        }
+
+    def _write(self, names: dict[str, str]) -> None:
+        """On a full disk, or if another process writes it, the next look reads the same specs again."""
+        rows: dict[str, list[str]] = {}
+        for job_id, name in names.items():
+            rows.setdefault(name, []).append(job_id)
+        record = {"names": {name: " ".join(job_ids) for name, job_ids in rows.items()}}
+        with contextlib.suppress(OSError):
+            lock = open_locked(f"{self._path}.lock")
+            if lock is None:
+                return
+            try:
+                jobdir.write_record(self._path, {"format": jobdir.FORMAT_VERSION, **record})
+                self._identity, self._unwritten = identity(self._path), 0
+            finally:
+                os.close(lock)

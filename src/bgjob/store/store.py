@@ -2,6 +2,7 @@
 
     jobs/<id>/             one job each, see jobdir
     index/, newest         their order, see index
+    names                  what they are called, see job_names
     targets/               jobs of other machines, and the relays that copy them, see target_dir
     events/                what happened, see event_log
     watches/, watcher.lock jobs that need a watcher, see watch_registry
@@ -27,7 +28,7 @@ import errno
 import fcntl
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bgjob.core.errors import CannotStart, JobLimitReached, JobNotFound, StoreUnusable
@@ -37,9 +38,10 @@ from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
-from bgjob.home.layout import DRAFTS, ID_CHARACTERS, INDEX, JOBS, SLOTS, TRASH, is_directory, names_in
+from bgjob.home.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
 from bgjob.home.queue_dir import QUEUE
-from bgjob.store.index import Index, newest_first
+from bgjob.store.index import Index, job_of, newest_first
+from bgjob.store.job_names import Listing, NamesOfJobs
 from bgjob.store.records import (
     has_never_started,
     read_groups,
@@ -75,15 +77,15 @@ class NewJob(Frozen):
 class _Names:
     """Which jobs are there: looked up one by one, or, for more than a page of them, all at once."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory, self._asked = directory, 0
+    def __init__(self, directory: str, listing: Listing[set[str]]) -> None:
+        self._directory, self._listing, self._asked = directory, listing, 0
         self._names: set[str] | None = None
 
     def __contains__(self, job_id: str) -> bool:
         self._asked += 1
         if self._names is None and self._asked > ONE_BY_ONE:
             with contextlib.suppress(OSError):
-                self._names = set(names_in(self._directory))
+                self._names = self._listing.look()
         return job_id in self._names if self._names is not None else self._is_there(job_id)
 
     def _is_there(self, job_id: str) -> bool:
@@ -102,6 +104,8 @@ class Store:
         self._safe: Home | None = None
         self.jobs_directory, self.trash = f"{self.home}/{JOBS}", f"{self.home}/{TRASH}"
         self.index = Index(self.home, lambda job_id: self._load(job_id).spec.created_at)
+        self._directories = Listing(self.jobs_directory, set)
+        self._names = NamesOfJobs(self.home, self.spec)
         self.events = f"{self.home}/{EVENTS}"
         # Ended jobs and specs never change.
         self._ended: dict[str, Job] = {}
@@ -298,21 +302,29 @@ class Store:
         if not self._is_there():
             return iter(())
         with self._readable():
-            entries = self.index.entries()
-        self._forget_all_but(entries)
-        return newest_first(entries, before)
+            places = self.index.places()
+        self._forget_all_but(places)
+        return newest_first(places, before)
 
-    def _forget_all_but(self, entries: list[str]) -> None:
+    def names(self) -> Mapping[str, str]:
+        """The name of each job by its id, newest first; empty if it has none."""
+        return self._names.of(job_id for _, job_id in self.ids())
+
+    def named(self, name: str) -> list[str]:
+        """Ids of the jobs of this name, newest first."""
+        return [job_id for job_id, each in self.names().items() if each == name]
+
+    def _forget_all_but(self, places: Sequence[str]) -> None:
         """Other processes remove jobs too, without telling us."""
-        if len(self._ended) + len(self._specs) > len(entries) + GONE_REMEMBERED:
-            there = {entry[-ID_CHARACTERS:] for entry in entries}
+        if len(self._ended) + len(self._specs) > len(places) + GONE_REMEMBERED:
+            there = set(map(job_of, places))
             self._ended = {job_id: job for job_id, job in list(self._ended.items()) if job_id in there}
             self._specs = {job_id: spec for job_id, spec in list(self._specs.items()) if job_id in there}
             self.without_processes &= there
             self._without_shim &= there
 
     def jobs(self, before: str | None = None) -> Iterator[tuple[str, Job]]:
-        names = _Names(self.jobs_directory)
+        names = _Names(self.jobs_directory, self._directories)
         with self._readable():
             self._check_jobs_directory()
         for place, job_id in self.ids(before):
