@@ -87,6 +87,15 @@ echo a >/dev/null/../../x
 echo {PATH}>&1
 echo {PATH}>/dev/null
 >x echo a
+>&2
+>&2;
+2>&1
+>/dev/null
+echo a; >&2
+echo a | >/dev/null
+echo a && 2>&1
+echo a & >>/dev/null
+zregexparse a b '/echo/'
 echo ${x:-$(touch x)}
 echo ${x@P}
 echo ${x}[1]
@@ -310,9 +319,9 @@ RAW = st.sampled_from([*PAYLOADS, *JOINTS, "echo", "; echo x", "| echo x", "$x["
 PIECES = RAW | RAW.map("'{}'".format) | RAW.map('"{}"'.format) | RAW.map("\\{}".format)
 
 
-def run_everywhere(texts: Iterable[str], directory: Path) -> None:
+def run_everywhere(texts: Iterable[str], directory: Path, path: str = os.environ["PATH"]) -> None:
     """Each text in each shell; fails on the first that leaves a file behind."""
-    environ = {"PATH": os.environ["PATH"], "x": "a[$(touch pwned)]"}
+    environ = {"PATH": path, "x": "a[$(touch pwned)]"}
     for text, shell in itertools.product(texts, SHELLS):
         subprocess.run(
             [shell, "-c", "--", text],
@@ -341,6 +350,47 @@ def test_no_allowed_text_between_two_joints_runs_the_payload(tmp_path: Path) -> 
     allowed = [text for text in texts if broken_rule(text, ECHO) is None]
     assert len(allowed) > 300
     run_everywhere(allowed[:: len(allowed) // 150], tmp_path)
+
+
+# A redirection alone: zsh runs $NULLCMD or $READNULLCMD with it, which are cat and more.
+
+LONE = [
+    ">&1",
+    ">&2",
+    "1>&2",
+    "2>&1",
+    ">/dev/null",
+    ">>/dev/null",
+    ">& 2",
+    "<x",
+    "2>&1 >/dev/null",
+    "''",
+    "$x",
+]
+
+
+def test_no_allowed_text_runs_a_program_that_it_does_not_name(tmp_path: Path) -> None:
+    programs, place = tmp_path / "programs", tmp_path / "place"
+    for directory in (programs, place):
+        directory.mkdir()
+    for name in ("cat", "more", "less", "nosuch"):
+        (programs / name).write_text(f"#!/bin/sh\n: > {place}/pwned\n")
+        (programs / name).chmod(0o700)
+    joints = (
+        "{}",
+        "echo x {}",
+        "echo x{}",
+        "echo x; {}",
+        "echo x | {}",
+        "{} | echo x",
+        "echo x\n{}\n",
+        "echo x &{}",
+        "{};{}",
+    )
+    texts = [joint.format(lone, lone) for joint in joints for lone in LONE]
+    allowed = [text for text in texts if broken_rule(text, ECHO) is None]
+    assert len(allowed) > 3
+    run_everywhere(allowed, place, path=f"{programs}:{os.environ['PATH']}")
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

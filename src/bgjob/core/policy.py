@@ -187,7 +187,8 @@ _LANGUAGE = _names(
     "if then elif else fi for foreach end while until repeat do done case esac in select function coproc "
     "noglob nocorrect eval exec . source command builtin alias unalias trap hash enable set unset shopt "
     "setopt export readonly declare typeset local integer float nameref let read mapfile readarray getopts "
-    "print bind complete compgen fc hist emulate autoload functions zmodload sched"
+    "print bind complete compgen fc hist emulate autoload functions zmodload sched "
+    "disable private vared zle zregexparse compctl compcall r"
 )
 _EVALUATING = _names("test [ printf wait exit return break continue shift ulimit")
 _NAME = late_pattern(r"\[|[\w./+:@,][\w./+:@,-]*")

@@ -95,7 +95,7 @@ class Reading:
         self._start = 0
         self._words: list[str] = []
         self._word: list[str] | None = None
-        self._redirection = ""
+        self._redirection, self._redirects = "", False
         self._heredocs: deque[tuple[str, str]] = deque()
         self._in_quotes = False
         # What closes each level of nesting, and a quote where the text around that level is quoted.
@@ -168,10 +168,13 @@ class Reading:
         self._end_word()
         if self._words:
             self.commands.append(Command(self._words, self._start, self._at - len(by), by, defines))
+        elif self._redirects:
+            self._doubt("a redirection without a command")  # zsh runs cat or more
         self._forget_command()
 
     def _forget_command(self) -> None:
-        self._start, self._words, self._word, self._redirection = self._at, [], None, ""
+        self._start, self._words, self._word = self._at, [], None
+        self._redirection, self._redirects = "", False
 
     def _define(self) -> None:
         if self._words:
@@ -197,6 +200,7 @@ class Reading:
         elif self._word and kind == "harmless":
             self._doubt("a redirection without a space in front")  # `{PATH}>&1` sets PATH
         self._end_word()
+        self._redirects = True
         self._redirection = token if kind == "redirection" else ""
 
     def _comment_or_word(self, token: str) -> None:
