@@ -7,16 +7,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from tests.contracts.golden import ROOT
+from tests.support.requires import needs
 
 PYPROJECT = """\
 [build-system]
@@ -98,62 +95,69 @@ def test_a_newer_python_is_found_by_its_name(checkout: Path, programs: Path, nam
     assert done.stdout.strip() == str(found)
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A package index on loopback, with a pip of its own: its URL and the wheel."""
-    (page := tmp_path / "simple" / "pip").mkdir(parents=True)
-    wheel = page / "pip-99-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("pip/__init__.py", "")
-        archive.writestr("pip/__main__.py", "print('the pip of the index')")
-    (page / "index.html").write_text(f'<a href="{wheel.name}#sha256=0">{wheel.name}</a>')
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/simple", wheel
-        server.shutdown()
-
-
+@needs("apt-get")
 class TestWithoutEnsurepip:
-    """As Debian's python3 is without python3-venv."""
+    """As Debian's python3 is without python3-venv. apt-get is the real one, with a repository of its own."""
 
     @pytest.fixture
-    def variables(self, programs: Path, index: tuple[str, Path]) -> dict[str, str]:
-        program(programs / "apt-get", f"touch {programs}/apt-was-run")
-        lacking = f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec {sys.executable} "$@"'
+    def variables(self, programs: Path, tmp_path: Path) -> dict[str, str]:
+        lacking = f'case "$*" in *"import ensurepip"*) exit 1 ;; esac\nexec {sys.executable} "$@"'
+        (tmp_path / "sources.list").write_text(f"deb [trusted=yes] file:{tmp_path}/repository ./\n")
+        settings = {"sourcelist": tmp_path / "sources.list", "sourceparts": "/dev/null"}
+        lines = [f'Dir::Etc::{name} "{path}";' for name, path in settings.items()]
+        (tmp_path / "apt.conf").write_text("\n".join(lines))
+        (tmp_path / "repository").mkdir()
         return {
-            "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHON": str(program(programs / "python-bare", lacking)),
-            "PIP_INDEX_URL": index[0],
+            "APT_CONFIG": str(tmp_path / "apt.conf"),
         }
 
-    def lock(self, checkout: Path, digest: str) -> None:
-        (checkout / "requirements" / "pip.txt").write_text(f"pip==99 \\\n    --hash=sha256:{digest}\n")
-
-    def test_pip_comes_from_the_index(
-        self, checkout: Path, variables: dict[str, str], index: tuple[str, Path], programs: Path
+    def test_pip_is_taken_out_of_the_package_of_debian(
+        self, checkout: Path, variables: dict[str, str], tmp_path: Path
     ) -> None:
-        self.lock(checkout, hashlib.sha256(index[1].read_bytes()).hexdigest())
+        publish(tmp_path / "repository", pip_wheel("print('the pip of the package')"))
         done = sourced(checkout, "environment .venv requirements/nothing.txt", **variables)
         assert done.returncode == 0, done.stderr
-        assert "the pip of the index" in (checkout / ".venv" / "pip.log").read_text()
-        assert not (programs / "apt-was-run").exists()
+        assert "the pip of the package" in (checkout / ".venv" / "pip.log").read_text()
+        assert not (checkout / ".venv" / "debian").exists()
 
-    def test_another_pip_than_the_locked_one_is_refused(
-        self, checkout: Path, variables: dict[str, str], programs: Path
+    def test_without_the_package_it_says_what_to_install(
+        self, checkout: Path, variables: dict[str, str], tmp_path: Path
     ) -> None:
-        self.lock(checkout, "0" * 64)
+        (tmp_path / "repository" / "Packages").touch()
         done = sourced(checkout, "environment .venv requirements/nothing.txt", **variables)
         assert done.returncode == 1
-        assert "is not the one of" in done.stderr
-        assert not (programs / "apt-was-run").exists()
-
-    def test_without_an_index_it_says_what_to_install_and_installs_nothing(
-        self, checkout: Path, variables: dict[str, str], programs: Path
-    ) -> None:
-        self.lock(checkout, "0" * 64)
-        nowhere = variables | {"PIP_INDEX_URL": "http://127.0.0.1:1/simple"}
-        done = sourced(checkout, "environment .venv requirements/nothing.txt", **nowhere)
-        assert done.returncode == 1
         assert "sudo apt-get install python3." in done.stderr
-        assert not (programs / "apt-was-run").exists()
+
+
+def pip_wheel(main: str) -> bytes:
+    """A pip that installs itself, and does nothing else but run `main`."""
+    lines = (
+        "import sys, sysconfig, zipfile",
+        "if sys.argv[-1].endswith('.whl'):",
+        "    zipfile.ZipFile(sys.argv[-1]).extractall(sysconfig.get_path('purelib'))",
+        main,
+    )
+    with zipfile.ZipFile(content := io.BytesIO(), "w") as archive:
+        archive.writestr("pip/__init__.py", "")
+        archive.writestr("pip/__main__.py", "\n".join(lines))
+    return content.getvalue()
+
+
+def publish(repository: Path, wheel: bytes) -> None:
+    """Put python3-pip-whl, with this wheel, into a repository."""
+    tree = repository / "tree"
+    (wheels := tree / "usr/share/python-wheels").mkdir(parents=True)
+    (wheels / "pip-99-py3-none-any.whl").write_bytes(wheel)
+    (tree / "DEBIAN").mkdir(mode=0o755)
+    control = (
+        "Package: python3-pip-whl\nVersion: 99\nArchitecture: all\nMaintainer: nobody\nDescription: pip\n"
+    )
+    (tree / "DEBIAN" / "control").write_text(control)
+    package = repository / "python3-pip-whl_99_all.deb"
+    subprocess.run(["dpkg-deb", "--build", tree, package], check=True, capture_output=True)
+    content = package.read_bytes()
+    where = (
+        f"Filename: ./{package.name}\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n"
+    )
+    (repository / "Packages").write_text(control + where)
