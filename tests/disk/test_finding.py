@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,7 @@ def many(home: Path) -> Path:
 def records_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     read, real = list[str](), jobdir.read_record
 
-    def recorded(path: str) -> jobdir.Record | None:
+    def recorded(path: str) -> dict[str, Any] | None:
         read.append(path)
         return real(path)
 
