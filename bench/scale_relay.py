@@ -72,6 +72,9 @@ class ManyMachines:
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError
 
+    async def check(self, start: Mapping[str, Any]) -> None:
+        pass
+
     async def drop(self, replica: Replica) -> None:
         pass
 

@@ -16,6 +16,7 @@ from bgjob.api.kill import kill_job
 from bgjob.api.processes import processes_of
 from bgjob.api.prompt import sits_at_prompt
 from bgjob.api.snapshot import Snapshot
+from bgjob.api.start import prepared
 from bgjob.api.start_once import start_once
 from bgjob.api.status import job_status
 from bgjob.api.status_json import activity_as_json
@@ -30,7 +31,7 @@ QUICK = frozenset({"ping", "follow", "unfollow", "look"})
 CHANGING = frozenset({"start", "kill"})
 # Ended by a cancel.
 WAITING = frozenset({"news"})
-VERBS = QUICK | CHANGING | WAITING | {"status", "info"}
+VERBS = QUICK | CHANGING | WAITING | {"check", "status", "info"}
 # What can be asked about jobs of another machine: how they have ended.
 ELSEWHERE = QUICK | WAITING
 
@@ -76,6 +77,10 @@ class Verbs:
         job = start_once(context, command, **{**asked, "id": id})
         spec = {"cwd": job.spec.cwd, "shell": job.spec.shell}
         return {"spec": spec, "queued": isinstance(job.state, Queued)}
+
+    def check(self, command: str, asked: Mapping[str, Any]) -> None:
+        """Raise what a start would be refused with, as far as that can be known before it."""
+        prepared(self._context, command, **asked)
 
     def _in_hold(self, allocation: str) -> Context:
         with self._holds_mutex:

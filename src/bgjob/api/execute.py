@@ -14,7 +14,7 @@ from bgjob.api.queue import move, place_of
 from bgjob.api.results import Executed
 from bgjob.api.session import expect
 from bgjob.api.spec import Asked, queued_in_turn
-from bgjob.api.start import Prepared, prepared, start_prepared, started
+from bgjob.api.start import Prepared, check_startable, prepared, start_prepared, started
 from bgjob.api.wait import Cancellation, Tell, Until, conditions_of, wait_for_conditions
 from bgjob.core.errors import AlreadyRunning, InvalidArgument
 from bgjob.core.frozen import replace
@@ -130,6 +130,7 @@ def _instead_of(context: Context, running: Sequence[Job], wanted: Prepared) -> P
     own = next((job.id for job in running if job.id in wanted.spec.queue.get("after", ())), None)
     if own:
         raise InvalidArgument(f" has the job that is to be restarted, {own}: leave it out.", argument="after")
+    check_startable(context, wanted)
     for job in running:
         # Its end is what the caller asks for, unless it had ended before and left processes.
         is_told = isinstance(job.state, Running)

@@ -14,7 +14,7 @@ from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteer
 from bgjob.core.job import Job, Running, Spec
 from bgjob.core.targets import as_record
 from bgjob.home import jobdir, queue_dir, target_dir
-from bgjob.remote.client import NoAnswer, ask_relay
+from bgjob.remote.client import NoAnswer, NotUnderstood, ask_relay
 from bgjob.store.records import read_remote
 from bgjob.system.processes import signal_name
 
@@ -50,6 +50,17 @@ def start_at_target(
         if _undo(context, target.name, spec):
             raise
     return store.load(spec.id)
+
+
+def check_at_target(
+    context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
+) -> None:
+    """BgjobError: the target cannot be reached, or would refuse this job. Nothing is started."""
+    target = context.targets[str(spec.target)]
+    request = _request(context, spec, environment, priority)
+    target_dir.make(context.store.home, target.name, as_record(target))
+    with contextlib.suppress(NotUnderstood):
+        _ask(context, target.name, op="check", start=request["start"])
 
 
 def _request(

@@ -16,12 +16,13 @@ from bgjob.api.processes import is_alive
 from bgjob.api.queue import place_of
 from bgjob.api.results import Place
 from bgjob.api.spec import new_id, queued_in_turn, target_meant, working_directory
-from bgjob.api.start import Prepared, check_policy, start_prepared, started
+from bgjob.api.start import Prepared, check_policy, check_startable, start_prepared, started
 from bgjob.core import policy
 from bgjob.core.config import environment_for_jobs
 from bgjob.core.errors import InvalidArgument, JobLimitReached, NotSteerable
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Job, Queued, Running, Spec, UnreadableSpec
+from bgjob.store.records import read_spec
 from bgjob.system.processes import JOB_ID_VARIABLE, read_if_there
 
 
@@ -51,6 +52,7 @@ def restart_job(context: Context, job_id: str, *, by: Mapping[str, str], grace_s
         # first: an error must not end the job that runs, and its environment is gone with it
         again, has_environment = _again(context, job, by)
         if is_alive(context, job):
+            check_startable(context, again)
             kill_job(context, job_id, grace_s=grace_s, session=by.get("session"))
         return _told(context, _start_or_enqueue(context, again), has_environment)
 
@@ -106,7 +108,7 @@ def _check_group(context: Context, job: Job) -> None:
 
 def _spec(context: Context, job: Job, by: Mapping[str, str]) -> Spec:
     """What the starter's settings decide is decided by ours; all else is as it was."""
-    settings, old = context.settings, job.spec
+    settings, old = context.settings, _as_asked(context, job)
     return replace(
         old,
         id=new_id(),
@@ -120,6 +122,11 @@ def _spec(context: Context, job: Job, by: Mapping[str, str]) -> Spec:
         keep_days=settings.keep_days,
         keep_jobs=settings.keep_jobs,
     )
+
+
+def _as_asked(context: Context, job: Job) -> Spec:
+    """Of a job of a target, the shell and the directory that were asked for, and not what its machine made of them."""
+    return read_spec(job.id, context.store.directory(job.id)) if job.spec.target else job.spec
 
 
 def _queue(context: Context, job: Job) -> Mapping[str, object]:

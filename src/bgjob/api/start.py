@@ -105,6 +105,14 @@ def start_prepared(context: Context, job: Prepared) -> Job:
         raise CannotStart(error, context.store.home) from error
 
 
+def check_startable(context: Context, job: Prepared) -> None:
+    """BgjobError: what would refuse this start, as far as it can be known. Called before a job is killed for it."""
+    if job.spec.target is not None:
+        from bgjob.api.remote import check_at_target  # few starts need it
+
+        check_at_target(context, job.spec, job.environment, job.priority)
+
+
 def check_policy(
     settings: Settings, command: str, cwd: str | None, env: Mapping[str, str], target: "Target | None" = None
 ) -> None:
@@ -117,7 +125,7 @@ def check_policy(
             "env cannot be set while MCP_BG_ALLOWED_COMMANDS is: it can change what a command runs"
         )
     if allowed and cwd and target:
-        if cwd != target.cwd:  # where its links lead is not known here
+        if cwd != (target.cwd or "~"):  # where its links lead is not known here
             raise InvalidCommand("cwd cannot be set for a target while MCP_BG_ALLOWED_COMMANDS is set")
         return
     if allowed and cwd and not is_inside(working_directory(base, cwd), base):

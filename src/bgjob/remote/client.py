@@ -17,6 +17,10 @@ class NoAnswer(TargetUnreachable):
     """Of the relay: what became of the request is not known."""
 
 
+class NotUnderstood(TargetUnreachable):
+    """By the relay: it was started by an older version."""
+
+
 def ask_relay(
     home: str, target: str, environ: Mapping[str, str], patience_s: float = ANSWER_S, **request: object
 ) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def ask_relay(
     if "failure" in answer:
         raise unpack_error(answer["failure"])
     if not answer.get("ok"):
-        raise TargetUnreachable(target, f"its relay cannot do that: {answer.get('error')}")
+        raise NotUnderstood(target, f"its relay cannot do that: {answer.get('error')}")
     told: dict[str, Any] = answer["answer"]
     return told
 

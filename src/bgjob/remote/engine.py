@@ -25,6 +25,9 @@ class Engine(Protocol):
         job was killed while it waited: then nothing is sent.
         """
 
+    async def check(self, start: Mapping[str, Any]) -> None:
+        """BgjobError: it cannot be reached, or would refuse this start. Nothing is started."""
+
     async def follow(self, replica: Replica) -> None:
         """A job of an earlier relay: it may be anywhere between its request and its end."""
 

@@ -97,6 +97,9 @@ class RayEngine:
                 await self._start(replica, state)
         self._take_on(replica)
 
+    async def check(self, _start: Mapping[str, Any]) -> None:
+        await self._gateway.ready()
+
     async def follow(self, replica: Replica) -> None:
         """Of an earlier relay: it is where its record says, and Ray tells the rest."""
         self._take_on(replica)

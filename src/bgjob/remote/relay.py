@@ -10,6 +10,7 @@ At its socket, one JSON line in and one out:
 {"op": "start", "job": ID}       a job whose directory was just made; answered once the target has it
                                  with "pending": it was sent, and no answer has come
                                  A refusal is on disk before it is answered: whoever asked may be gone
+{"op": "check", "start": {…}}    whether such a start would be refused: before a job is killed for it
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
 {"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
 {"op": "info"}                   machines of the target, what is free on them
@@ -217,7 +218,9 @@ class Relay:
             os.unlink(path)  # of a relay that was killed
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(path)
-        return await asyncio.start_unix_server(self._on_connection, sock=listening)
+        return await asyncio.start_unix_server(
+            self._on_connection, sock=listening, limit=jobdir.RECORD_MAX_BYTES
+        )
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._calls += 1
@@ -279,6 +282,10 @@ class Relay:
         await self._refuse(replica, str(refusal))
         return refusal
 
+    async def _check(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+        await self._engine.check(start)
+        return {}
+
     def _why_pending(self, replica: Replica) -> str:
         host = self._engine.host_of(replica)
         return (host and host.why) or "it has not answered yet"
@@ -333,6 +340,7 @@ def _open_files_max() -> float:
 
 OPERATIONS: Mapping[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
     "start": Relay._start,
+    "check": Relay._check,
     "kill": Relay._kill,
     "status": Relay._status,
     "info": Relay._info,

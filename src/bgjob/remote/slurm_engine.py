@@ -186,6 +186,9 @@ class SlurmEngine:
         if replica.get("session"):
             await self._start_in_session(replica)
 
+    async def check(self, _start: Mapping[str, Any]) -> None:
+        await self._connected()
+
     async def _submit(self, replica: Replica) -> None:
         """BgjobError: it cannot be, in Slurm's words why."""
         slurm, request = await self._connected(), replica.request
