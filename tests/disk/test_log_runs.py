@@ -1,5 +1,6 @@
 """The runs of a segment: a question about a part of a log is answered from the runs of that part."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -128,5 +129,5 @@ def test_a_wait_that_is_not_for_output_does_not_read_it(jobs: Jobs, monkeypatch:
 
     monkeypatch.setattr(LogReader, "backward", counted)
     for conditions in (Conditions(), Conditions(silence_s=60)):
-        Awaited(jobs.context, job_id, None, conditions).check()
+        Awaited(jobs.context, job_id, None, conditions).check(math.inf)
     assert reads == []

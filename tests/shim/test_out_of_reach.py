@@ -1,17 +1,28 @@
 """Out of reach: a job that stops its shim, or takes away what it is reached by, is still answered for and ended."""
 
+import argparse
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, JobStatus, Typed, open_jobs
+from bgjob.api import Conditions, Jobs, JobStatus, Typed, open_jobs
+from bgjob.api.context import Context
+from bgjob.api.live import LiveJobs
+from bgjob.api.prompt import SHIM_PATIENCE_S
+from bgjob.api.survey import survey
+from bgjob.api.wait import Wait
+from bgjob.cli import status as cli_status
+from bgjob.cli.hook_prompts import untold_prompts
 from bgjob.core.job import Exited, Lost, Running, TimedOut
 from bgjob.link import spawn, sweep
+from bgjob.link.control import Answer, ShimConnection
 from bgjob.store.records import read_groups
 from bgjob.system import cgroup, processes
 from tests.support.gate import Gate
@@ -74,6 +85,79 @@ def test_one_that_was_stopped_with_its_guard_is_killed_all_the_same(jobs: Jobs) 
     with stopped(jobs, job_id):
         assert jobs.kill(job_id).status == "killed"
     assert processes.marked(job_id) == []
+
+
+def look_as_a_task(context: Context, ids: list[str]) -> None:
+    with Wait(context, ids, Conditions(), "all", {}) as wait:
+        wait.look()
+        wait.result(None)
+
+
+def look_at_all(context: Context) -> None:
+    live = LiveJobs(context)
+    live.read_more(time.monotonic() + 1)
+    live.look()
+
+
+def status_of_all(jobs: Jobs, ids: list[str]) -> None:
+    asked = argparse.Namespace(ids=ids, json=True)
+    cli_status.run(asked, {**os.environ, "BGJOB_HOME": str(jobs.home)})
+
+
+LOOKS: dict[str, Callable[[Jobs, list[str]], object]] = {
+    "wait": lambda jobs, ids: jobs.wait_for(ids, timeout_s=1, mode="all"),
+    "wait for input": lambda jobs, ids: jobs.wait_for(ids, timeout_s=1, mode="all", for_input=True),
+    "task": lambda jobs, ids: look_as_a_task(jobs.context, ids),
+    "list": lambda jobs, ids: jobs.list(),
+    "overview": lambda jobs, ids: survey(jobs.context),
+    "page": lambda jobs, ids: look_at_all(jobs.context),
+    "hook": lambda jobs, ids: untold_prompts(str(jobs.home), dict.fromkeys(ids, "session")),
+    "status": status_of_all,
+}
+
+
+class Heard:
+    """How long silent shims were waited for, and how many shims answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waited_s, self.answers = 0.0, 0
+        receive = ShimConnection.receive
+
+        def noted(shim: ShimConnection, patience_s: float) -> Answer:
+            try:
+                answer = receive(shim, patience_s)
+            except TimeoutError:
+                self.waited_s += patience_s
+                raise
+            self.answers += 1
+            return answer
+
+        monkeypatch.setattr(ShimConnection, "receive", noted)
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_many_silent_shims_are_waited_for_as_long_as_one(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, look: Callable[[Jobs, list[str]], object]
+) -> None:
+    """What they are given is added up: how long it takes depends on how busy the machine is."""
+    job_ids = [jobs.execute("read answer").id for _ in range(12)]
+    with contextlib.ExitStack() as all_stopped:
+        for job_id in job_ids:
+            all_stopped.enter_context(stopped(jobs, job_id))
+        heard = Heard(monkeypatch)
+        look(jobs, job_ids)
+    assert 0 < heard.waited_s <= 1 + SHIM_PATIENCE_S
+
+
+def test_silent_shims_leave_time_for_those_that_answer(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_ids = [jobs.execute("read answer").id for _ in range(5)]
+    with contextlib.ExitStack() as all_stopped:
+        for job_id in job_ids[1:-1]:
+            all_stopped.enter_context(stopped(jobs, job_id))
+        heard = Heard(monkeypatch)
+        jobs.list()
+    assert heard.waited_s > 0
+    assert heard.answers == 2
 
 
 def test_a_socket_that_was_removed_is_there_again_and_outlives_the_shim(jobs: Jobs, ended: Ended) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bgjob.api import Cancellation, Conditions, Jobs, prompt
+from bgjob.api import Cancellation, Conditions, Jobs, prompt, status
 from bgjob.link import sweep
 from tests.support.gate import Gate
 from tests.support.server import Server, StartServer, ToolError
@@ -261,7 +261,7 @@ def test_a_prompt_that_is_still_in_the_pipe_is_seen_too(
     jobs: Jobs, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel tells that the job waits before its shim has taken in what it asked."""
-    monkeypatch.setattr(prompt, "SHIM_PATIENCE_S", 30.0)
+    monkeypatch.setattr(status, "SHIM_PATIENCE_S", 30.0)
     job_id = jobs.execute(f"{gate.pause}; printf 'Your name: '; read name").id
     gate.wait_until_reached()
     prompts: list[str | None] = []

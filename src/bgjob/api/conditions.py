@@ -1,8 +1,9 @@
 """What a wait is for, and whether it has come true for a job."""
 
+import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bgjob.api import activity
 from bgjob.api.context import Context
@@ -26,6 +27,8 @@ from bgjob.system.prompt import QUIET_S
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 LAST_LINE_CHARACTERS = 200
+# A silent shim costs other jobs of the wait a tenth of its time at most.
+REST_TIMES_ASKING = 10.0
 
 
 class Conditions(Frozen):
@@ -74,6 +77,7 @@ class Awaited:
         self._knows_prompt = since is not None and context.prompts_told.has(job_id, start)
         self._shim = ShimWait(context, job_id)
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
+        self._ask_again_at = -math.inf
         self.came: Came | None = None
 
     @property
@@ -85,14 +89,20 @@ class Awaited:
 
     # -- what has come true -------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Sets `came` if a condition is true of the snapshot."""
-        self.came = (
-            self.snapshot.read(self._in_output)
-            or self._at_end()
-            or self._in_the_kernel()
-            or self._at_prompt()
-        )
+    def check(self, deadline: float) -> None:
+        """Sets `came` if a condition is true of the snapshot. `deadline`: until when its shim is waited for."""
+        self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
+        if self.came is None:
+            with self._asking(deadline) as deadline:
+                self.came = self._in_the_kernel(deadline) or self._at_prompt(deadline)
+
+    @contextlib.contextmanager
+    def _asking(self, deadline: float) -> Iterator[float]:
+        """Until when to ask the shim: one that does not answer is not asked in each round."""
+        began = time.monotonic()
+        yield deadline if began >= self._ask_again_at else began
+        ended = time.monotonic()
+        self._ask_again_at = max(self._ask_again_at, ended + REST_TIMES_ASKING * (ended - began))
 
     def _in_output(self, log: LogReader) -> Came | None:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]
@@ -140,10 +150,10 @@ class Awaited:
         self._looked_at = now
         return now - self._silent_since
 
-    def _at_end(self) -> Came | None:
+    def _at_end(self, deadline: float) -> Came | None:
         if not self._is_at_end:
             return None
-        if self._conditions.outlive_the_job and has_all_output(self._context, self.job):
+        if self._conditions.outlive_the_job and has_all_output(self._context, self.job, deadline):
             self.snapshot.reopen_log()  # the last process that it left may have printed since the snapshot
         return self.snapshot.read(self._in_output) or Came("exit", asked=not self._conditions.are_given)
 
@@ -163,14 +173,15 @@ class Awaited:
         is_over = not isinstance(state, Running)
         return is_over and can_come and left_running(self._context, self.job) > 0
 
-    def _in_the_kernel(self) -> Came | None:
-        if self._conditions.port is not None and (port := self._listening_port()):
+    def _in_the_kernel(self, deadline: float) -> Came | None:
+        if self._conditions.port is not None and (port := self._listening_port(deadline)):
             return Came("port", str(port))
-        if self._conditions.for_input and waits_for_input(self._context, self.job) == "yes":
-            return Came("input")
+        if self._conditions.for_input:
+            waits = waits_for_input(self._context, self.job, deadline=deadline)
+            return Came("input") if waits == "yes" else None
         return None
 
-    def _at_prompt(self) -> Came | None:
+    def _at_prompt(self, deadline: float) -> Came | None:
         """Not asked for: but until the prompt is answered, nothing else will come."""
         is_started = isinstance(self.job.state, Running) and not isinstance(self.job.state, Queued)
         if not is_started or self._conditions.for_input or self._conditions.past_prompts:
@@ -179,7 +190,7 @@ class Awaited:
             self._knows_prompt = False
         if self.silent_s() < QUIET_S:
             return None
-        if not sits_at_prompt(self._context, self.job, is_quiet=True):
+        if not sits_at_prompt(self._context, self.job, is_quiet=True, deadline=deadline):
             self._knows_prompt = False
             return None
         if self._knows_prompt:
@@ -190,19 +201,20 @@ class Awaited:
     def silent_s(self) -> float:
         return self.snapshot.read(self._silent_s)
 
-    def _listening_port(self) -> int | None:
-        for held in self._listening():
+    def _listening_port(self, deadline: float) -> int | None:
+        for held in self._listening(deadline):
             if self._conditions.port in (0, held.port):
                 return held.port
         return None
 
-    def _listening(self) -> Sequence[activity.Listening]:
+    def _listening(self, deadline: float) -> Sequence[activity.Listening]:
         if self.job.remote is None:
             return activity.listening_ports(processes_of(self._context, self.job)) or ()
         from bgjob.api.remote import activity_from, status_at_target
 
-        told = activity_from(status_at_target(self._context, self.job, detail=True).get("activity"))
-        return (told.listening if told else None) or ()
+        told = status_at_target(self._context, self.job, detail=True, deadline=deadline)
+        used = activity_from(told.get("activity"))
+        return (used.listening if used else None) or ()
 
     def last_line(self) -> str:
         output = tail_of(self._context, self.snapshot, 1, Shown(), since=None)
@@ -215,13 +227,14 @@ class Awaited:
         """Readable when the shim has answered. Where there is no shim, the disk tells how the job stands."""
         return self._shim.line
 
-    def arm(self) -> None:
+    def arm(self, deadline: float) -> None:
         """Ask the shim to answer when something has happened since the snapshot.
 
         The shim of a job that has ended has nothing more to tell.
         """
         if not self._shim.is_armed and isinstance(self.job.state, Running):
-            self._shim.arm(self._beyond())
+            with self._asking(deadline) as deadline:
+                self._shim.arm(self._beyond(), deadline)
 
     def _beyond(self) -> int | None:
         """None: output does not matter. A full disk may have swallowed output of which the shim has told."""

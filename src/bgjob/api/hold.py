@@ -10,7 +10,7 @@ from bgjob.api.results import Hold
 from bgjob.core.errors import HeldByPerson
 from bgjob.core.job import Job
 from bgjob.home import event_log
-from bgjob.link.control import NoShim, ShimConnection
+from bgjob.link.control import NoShim, ask_shim
 
 PATIENCE_S = 2.0
 
@@ -24,12 +24,10 @@ def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
 
 def hold_on(context: Context, job_id: str, deadline: float | None = None) -> Hold | None:
     """None: no person holds the job, or its shim does not answer in time."""
-    patience_s = PATIENCE_S if deadline is None else deadline - time.monotonic()
-    if patience_s > 0:
-        path = context.store.control_path(job_id)
-        with contextlib.suppress(NoShim, TimeoutError), ShimConnection(path) as shim:
-            held = shim.ask(patience_s, op="waits").get("held")
-            return Hold(held["by"], held["since"], held["typed_at"]) if held else None
+    deadline = time.monotonic() + PATIENCE_S if deadline is None else deadline
+    with contextlib.suppress(NoShim, TimeoutError):
+        held = ask_shim(context.store.control_path(job_id), deadline, op="waits").get("held")
+        return Hold(held["by"], held["since"], held["typed_at"]) if held else None
     return None
 
 

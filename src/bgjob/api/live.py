@@ -12,6 +12,7 @@ from bgjob.api.activity import Activity, activity
 from bgjob.api.context import Context
 from bgjob.api.meter import Meter
 from bgjob.api.processes import left_running, processes_of
+from bgjob.api.prompt import SHIM_PATIENCE_S
 from bgjob.api.queue import places_of
 from bgjob.api.results import Hold
 from bgjob.api.snapshot import Snapshot
@@ -20,6 +21,7 @@ from bgjob.api.survey import PhaseWord, phase_word
 from bgjob.core.errors import JobNotFound, StoreUnusable
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Ended, Job, Queued, Running
+from bgjob.link.control import SOME, Patience
 from bgjob.store.job_names import JobNames
 
 Group = Literal["asking", "running", "queued", "ended"]
@@ -84,6 +86,7 @@ class LiveJobs:
         self._reasons: dict[str, str] = {}
         self._reasons_at = -REASONS_EVERY_S
         self._looked_at = 0.0
+        self._patience = Patience(0.0)
 
     def snapshot(self, problem: str | None = None) -> Live:
         if self._ended_rows is None:
@@ -99,6 +102,7 @@ class LiveJobs:
         """
         if self._is_all_read:
             return False
+        self._patience = Patience(SHIM_PATIENCE_S, SOME)
         try:
             self._unread = self._unread or self._context.store.ids()
             for _, job_id in self._unread:
@@ -119,12 +123,14 @@ class LiveJobs:
             for job_id in (self._meters.keys() | self._ended.keys()) - self._names.names:
                 self._forget(job_id)
         self._ask_for_reasons()
+        self._patience = Patience(SHIM_PATIENCE_S, len(self._meters))
         for job_id in list(self._meters):
             self._look_at(job_id)
         self._looked_at = time.time()
 
     def look_at(self, job_ids: Iterable[str]) -> None:
         """At these alone, to which something has just happened. New ones are read."""
+        self._patience = Patience(SHIM_PATIENCE_S, SOME)
         for job_id in job_ids:
             if job_id in self._meters:
                 self._look_at(job_id)
@@ -162,7 +168,7 @@ class LiveJobs:
             self._current[job_id] = row
 
     def _running(self, snapshot: Snapshot) -> Row:
-        status = status_of(self._context, snapshot, detail=True)
+        status = status_of(self._context, snapshot, detail=True, deadline=self._patience.until())
         row = Row(
             status.job,
             "asking" if status.waits_for_input else "running",

@@ -61,9 +61,9 @@ def left_running(context: Context, job: Job) -> int:
     return left
 
 
-def has_all_output(context: Context, job: Job) -> bool:
+def has_all_output(context: Context, job: Job, deadline: float) -> bool:
     """Once its shim has left, which it does when what the last process has printed is in the log; False: it stays."""
-    deadline = time.monotonic() + LEAVING_S
+    deadline = min(deadline, time.monotonic() + LEAVING_S)
     while leaves_processes(job.state) and context.store.has_shim(job.id):
         if time.monotonic() > deadline:
             return False

@@ -14,7 +14,7 @@ from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import StoreUnusable
 from bgjob.core.job import Job, Running
 from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
-from bgjob.link.control import NoShim, ShimConnection
+from bgjob.link.control import NoShim, ask_shim
 from bgjob.output.log_end import last_bytes, prompt_in
 from bgjob.output.log_reader import LogReader
 from bgjob.system import prompt
@@ -88,13 +88,9 @@ def _own_look(context: Context, job: Job, pids: Sequence[int] | None) -> Wait | 
 
 def _ask_shim(context: Context, job_id: str, deadline: float | None) -> Mapping[str, Any]:
     """How the job waits; when the shim answers, what it has printed until then is in its log."""
-    patience_s = SHIM_PATIENCE_S if deadline is None else deadline - time.monotonic()
-    if patience_s > 0:
-        with (
-            contextlib.suppress(NoShim, TimeoutError),
-            ShimConnection(context.store.control_path(job_id)) as shim,
-        ):
-            return shim.ask(patience_s, op="waits")
+    deadline = time.monotonic() + SHIM_PATIENCE_S if deadline is None else deadline
+    with contextlib.suppress(NoShim, TimeoutError):
+        return ask_shim(context.store.control_path(job_id), deadline, op="waits")
     return {}
 
 

@@ -1,6 +1,7 @@
 """Being woken by a job's shim: when the job has printed more, or has ended."""
 
 import contextlib
+import math
 
 from bgjob.api.context import Context
 from bgjob.link.control import NoShim, ShimConnection
@@ -20,10 +21,13 @@ class ShimWait:
         self.log_end = 0
         """As the shim told it last. The log may have less: a full disk swallows output."""
 
-    def arm(self, beyond: int | None) -> None:
-        """Ask the shim to answer when the log has more than that; None: when the job has ended."""
+    def arm(self, beyond: int | None, deadline: float = math.inf) -> None:
+        """Ask the shim to answer when the log has more than that; None: when the job has ended.
+
+        `deadline`: when to give up connecting.
+        """
         try:
-            self.line = self.line or ShimConnection(self._path)
+            self.line = self.line or ShimConnection(self._path, deadline)
             self.line.send(SHIM_PATIENCE_S, op="wait", beyond=beyond)
             self.is_armed = True
         except (NoShim, TimeoutError):

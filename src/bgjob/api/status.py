@@ -23,6 +23,7 @@ from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
 from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.link.control import Patience
 from bgjob.output.log_end import last_bytes
 from bgjob.output.log_reader import LogReader
 from bgjob.output.merged import log_file, log_note
@@ -43,10 +44,17 @@ class Limited(TypedDict, total=False):
 # -- one job ----------------------------------------------------------------------------------------
 
 
-def job_status(context: Context, job_id: str, *, detail: bool = False, with_log: bool = False) -> JobStatus:
+def job_status(
+    context: Context,
+    job_id: str,
+    *,
+    detail: bool = False,
+    with_log: bool = False,
+    deadline: float | None = None,
+) -> JobStatus:
     """with_log: also the path of a file with its output, which may have to be written."""
     snapshot = Snapshot(context, job_id)
-    status = status_of(context, snapshot, detail=detail)
+    status = status_of(context, snapshot, detail=detail, deadline=deadline)
     return _with_log(context, snapshot, status) if with_log else status
 
 
@@ -67,6 +75,7 @@ def status_of(
     context: Context, snapshot: Snapshot, *, detail: bool = False, deadline: float | None = None
 ) -> JobStatus:
     """deadline: until when its shim is waited for, which may be silent."""
+    deadline = time.monotonic() + SHIM_PATIENCE_S if deadline is None else deadline
     match snapshot.job.state:
         case Queued():
             return _of_queued(context, snapshot.job)
@@ -80,7 +89,7 @@ def _of_queued(context: Context, job: Job) -> JobStatus:
     return JobStatus(job, 0, 0, place=place_of(context, job), **_limits(context, job))
 
 
-def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: float | None) -> JobStatus:
+def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: float) -> JobStatus:
     job = snapshot.job
     if job.remote:
         return _of_running_at_target(context, snapshot, detail, deadline)
@@ -104,9 +113,7 @@ def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: fl
     )
 
 
-def _of_running_at_target(
-    context: Context, snapshot: Snapshot, detail: bool, deadline: float | None
-) -> JobStatus:
+def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, deadline: float) -> JobStatus:
     from bgjob.api.remote import activity_from, status_at_target
 
     job = snapshot.job
@@ -237,8 +244,8 @@ def _counts_as(context: Context, job: Job, status: StatusWord) -> bool:
 
 def _asking(context: Context, jobs: Sequence[Job]) -> frozenset[str]:
     """Ids of those that sit at a prompt. A list waits for many silent shims as long as for one."""
-    deadline = time.monotonic() + SHIM_PATIENCE_S
-    return frozenset(job.id for job in jobs if _is_asking(context, job, deadline))
+    patience = Patience(SHIM_PATIENCE_S, len(jobs))
+    return frozenset(job.id for job in jobs if _is_asking(context, job, patience.until()))
 
 
 def _is_asking(context: Context, job: Job, deadline: float) -> bool:

@@ -1,6 +1,5 @@
 """All jobs in the order in which they matter to a person: who waits for one, what runs, waits its turn, ended."""
 
-import time
 from collections.abc import Container, Iterator, Sequence
 from typing import Literal
 
@@ -16,6 +15,7 @@ from bgjob.core.errors import JobNotFound
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import Ended, Job, Queued, Running, StatusWord, status_word
 from bgjob.home import queue_dir, target_dir
+from bgjob.link.control import SOME, Patience
 
 PhaseWord = Literal["waiting", "running", "paused", "restarting", "queued", "ended"]
 STOPPED = ("stopped", "traced")
@@ -125,8 +125,7 @@ class _Others:
 
     def __init__(self, context: Context, fits: Matches, status: StatusWord | None, most: int | None) -> None:
         self._context, self._fits, self._status, self._most = context, fits, status, most
-        # many silent shims are waited for as long as one
-        self._deadline = time.monotonic() + SHIM_PATIENCE_S
+        self._patience = Patience(SHIM_PATIENCE_S, SOME)
         self.waiting: list[JobStatus] = []
         self.running: list[JobStatus] = []
         self.ended: list[JobStatus] = []
@@ -158,7 +157,7 @@ class _Others:
     def _add_running(self, job: Job) -> None:
         try:
             snapshot = Snapshot(self._context, job.id)
-            status = status_of(self._context, snapshot, detail=True, deadline=self._deadline)
+            status = status_of(self._context, snapshot, detail=True, deadline=self._patience.until())
         except JobNotFound:
             return  # it has ended and was cleaned up meanwhile
         if isinstance(status.job.state, Running) or status.left_running:

@@ -11,7 +11,7 @@ from bgjob.api.conditions import Awaited, Conditions
 from bgjob.api.context import Context
 from bgjob.api.find import id_of, ids_of
 from bgjob.api.output import NO_SHIM_S, STREAMS, Shown, output_of
-from bgjob.api.prompt import prompt_told
+from bgjob.api.prompt import SHIM_PATIENCE_S, prompt_told
 from bgjob.api.results import Waited
 from bgjob.api.session import answering, expect, note_told_if_over
 from bgjob.api.status import status_of
@@ -19,6 +19,7 @@ from bgjob.core.errors import InvalidArgument, StdinIsNull
 from bgjob.core.frozen import replace
 from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern, compile_pattern
+from bgjob.link.control import Patience
 
 Mode = Literal["any", "all"]
 Tell = Callable[[float, str], None]
@@ -178,7 +179,7 @@ class Wait:
         self._context, self._conditions, self._mode, self._since = context, conditions, mode, since
         self.jobs = [Awaited(context, each, since.get(each), conditions) for each in dict.fromkeys(job_ids)]
         _check_can_be_asked(self.jobs, conditions)
-        self._told_s = 0.0
+        self._told_s, self._until = 0.0, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -190,6 +191,7 @@ class Wait:
     def run(self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None) -> bool:
         """True: the time was up. When it returns, the snapshot of each job is of the last round."""
         began, was_up = time.monotonic(), False
+        self._until = began + timeout_s + SHIM_PATIENCE_S
         while True:
             checked = self._check()
             passed_s = time.monotonic() - began
@@ -199,8 +201,7 @@ class Wait:
             if tell and passed_s >= self._told_s + TELL_EVERY_S:
                 self._told_s = passed_s
                 tell(passed_s, self.progress())
-            for job in self._pending():
-                job.arm()
+            self._arm()
             if self._sleep(min(timeout_s - passed_s, self._nap_s()), cancellation):
                 break
             for job in self._pending():
@@ -216,15 +217,19 @@ class Wait:
             if job.came is None or job.came.is_unasked_prompt:
                 job.came = None
                 job.look_again()
+        self._until = time.monotonic() + SHIM_PATIENCE_S
         self._check()
 
     def result(self, shown: Shown | None, cut_to_s: float | None = None) -> list[Waited]:
-        shown = shown and shown.shared_by(len(self.jobs))
-        return [self._waited(each, shown, cut_to_s) for each in self.jobs]
+        shown, patience = shown and shown.shared_by(len(self.jobs)), self._patience(self.jobs)
+        return [self._waited(each, shown, cut_to_s, patience.until()) for each in self.jobs]
 
-    def _waited(self, awaited: Awaited, shown: Shown | None, cut_to_s: float | None) -> Waited:
+    def _waited(
+        self, awaited: Awaited, shown: Shown | None, cut_to_s: float | None, deadline: float
+    ) -> Waited:
         snapshot, since = awaited.snapshot, self._since.get(awaited.job.id)
-        status = status_of(self._context, snapshot)  # first: it may bring a prompt into the log
+        # First: it may bring a prompt into the log.
+        status = status_of(self._context, snapshot, deadline=deadline)
         if awaited.came and awaited.came.condition == "input" and status.waits_for_input is None:
             # Its machine has just told that it waits, and is too busy to be asked again.
             snapshot.reopen_log()
@@ -244,9 +249,21 @@ class Wait:
 
     def _check(self) -> list[Awaited]:
         pending = self._pending()
+        patience = self._patience(pending)
         for job in pending:
-            job.check()
+            job.check(patience.until())
         return pending
+
+    def _arm(self) -> None:
+        pending = self._pending()
+        patience = self._patience(pending)
+        for job in pending:
+            job.arm(patience.until())
+
+    def _patience(self, jobs: Sequence[Awaited]) -> Patience:
+        """With silent shims, in one pass over the jobs. Half of what is left is for the passes that follow."""
+        left_s = self._until - time.monotonic()
+        return Patience(min(SHIM_PATIENCE_S, left_s / 2), len(jobs))
 
     def _sleep(self, nap_s: float, cancellation: Cancellation | None) -> bool:
         """Until a shim speaks, or so long; True if the wait was cancelled."""

@@ -1,13 +1,12 @@
 """The part of a hook that looks for jobs at a prompt: their shims know it. Each prompt is told once."""
 
 import contextlib
-import time
 from collections.abc import Mapping
 
 from bgjob.home import sessions
 from bgjob.home.jobdir import CONTROL
 from bgjob.home.queue_dir import job_directory
-from bgjob.link.control import NoShim, ShimConnection
+from bgjob.link.control import NoShim, Patience, ask_shim
 
 PATIENCE_S = 0.2
 """For all jobs together: a client waits for its hook."""
@@ -15,25 +14,20 @@ PATIENCE_S = 0.2
 
 def untold_prompts(home: str, running: Mapping[str, str]) -> list[str]:
     """Jobs that sit at a prompt of which the session has not been told. `running`: the session of each job."""
-    deadline = time.monotonic() + PATIENCE_S
+    patience = Patience(PATIENCE_S, len(running))
     return [
         job_id
         for job_id, session in running.items()
-        if (printed_bytes := _asks_after(home, job_id, deadline)) is not None
+        if (printed_bytes := _asks_after(home, job_id, patience.until())) is not None
         and sessions.claim_prompt(home, session, job_id, printed_bytes)
     ]
 
 
 def _asks_after(home: str, job_id: str, deadline: float) -> int | None:
     """How much the job has printed, if it sits at a prompt."""
-    left_s = deadline - time.monotonic()
-    if left_s > 0:
-        with (
-            contextlib.suppress(NoShim, TimeoutError, OSError),
-            ShimConnection(f"{job_directory(home, job_id)}/{CONTROL}") as shim,
-        ):
-            told = shim.ask(left_s, op="waits")
-            if told["prompt"] and told["quiet"]:
-                printed_bytes: int = told["end"]
-                return printed_bytes
+    with contextlib.suppress(NoShim, TimeoutError, OSError):
+        told = ask_shim(f"{job_directory(home, job_id)}/{CONTROL}", deadline, op="waits")
+        if told["prompt"] and told["quiet"]:
+            printed_bytes: int = told["end"]
+            return printed_bytes
     return None

@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 from bgjob.api.context import open_context
+from bgjob.api.prompt import SHIM_PATIENCE_S
 from bgjob.api.results import JobStatus
 from bgjob.api.status import job_status
 from bgjob.cli import streams
 from bgjob.cli.chosen import add_jobs, jobs_meant
+from bgjob.link.control import Patience
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     context = open_context(environ, many=False)
-    for count, job in enumerate(jobs_meant(context, options.ids)):
+    jobs = jobs_meant(context, options.ids)
+    patience = Patience(SHIM_PATIENCE_S, len(jobs))
+    for count, job in enumerate(jobs):
         if count and not options.json:
             streams.say("")
-        for line in _lines(job_status(context, job.id, detail=True, with_log=True), options, environ):
+        status = job_status(context, job.id, detail=True, with_log=True, deadline=patience.until())
+        for line in _lines(status, options, environ):
             streams.say(line)
     return 0
 

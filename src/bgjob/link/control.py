@@ -6,6 +6,7 @@ is of our own user, the answer is not too long, and it is complete in time.
 
 import contextlib
 import json
+import math
 import os
 import socket
 import stat
@@ -23,6 +24,8 @@ CONNECT_PATIENCE_S, CONNECT_AGAIN_S = 2.0, 0.005
 # Of pid, uid, gid.
 CREDENTIALS = struct.Struct("3i")
 ROOT = 0
+# Parts of a call's patience, where its jobs are not counted beforehand.
+SOME = 4
 
 
 class NoShim(Exception):
@@ -68,12 +71,28 @@ RULES: dict[str, Callable[[Any], bool]] = {
 }
 
 
+class Patience:
+    """How long one call waits for silent shims: for all of its jobs together no longer than for one.
+
+    Each job gets a part of what is left, so a few silent shims do not use up the time of those that answer.
+    """
+
+    def __init__(self, seconds: float, parts: int = 1) -> None:
+        self._deadline, self._parts = time.monotonic() + seconds, max(1, parts)
+
+    def until(self) -> float:
+        """When to give up on the next job, by the monotonic clock."""
+        now = time.monotonic()
+        return now + max(0.0, self._deadline - now) / self._parts
+
+
 class ShimConnection:
     """A connection to one shim. TimeoutError: the shim has not answered in time; the job is not affected."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, deadline: float = math.inf) -> None:
+        """`deadline`: when to stop trying to connect, by the monotonic clock; soon in any case."""
         try:
-            self._socket = _connect(path)
+            self._socket = _connect(path, deadline)
         except TimeoutError:
             raise
         except OSError as error:
@@ -128,6 +147,15 @@ class ShimConnection:
         self.close()
 
 
+def ask_shim(path: str, deadline: float, **request: object) -> Answer:
+    """One question to one shim, answered by a time of the monotonic clock: else TimeoutError, or NoShim."""
+    if time.monotonic() >= deadline:
+        raise TimeoutError
+    with ShimConnection(path, deadline) as shim:
+        shim.send(max(0.001, deadline - time.monotonic()), b"", **request)  # 0: without blocking
+        return shim.receive(deadline - time.monotonic())
+
+
 def _answer(line: bytes) -> Answer:
     answer = json.loads(line)
     if not isinstance(answer, dict):
@@ -135,14 +163,14 @@ def _answer(line: bytes) -> Answer:
     return Answer({name: value for name, value in answer.items() if name not in RULES or RULES[name](value)})
 
 
-def _connect(path: str) -> socket.socket:
+def _connect(path: str, deadline: float = math.inf) -> socket.socket:
     """TimeoutError: the shim does not accept. So it is if the shim is stopped and its backlog is full."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise NoShim("something else is in the place of its socket")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with contextlib.ExitStack() as undo:
         undo.callback(connection.close)
-        _connect_in_time(connection, path, time.monotonic() + CONNECT_PATIENCE_S)
+        _connect_in_time(connection, path, min(deadline, time.monotonic() + CONNECT_PATIENCE_S))
         if _peer_uid(connection) not in (os.geteuid(), ROOT):
             raise NoShim("another user's process is at its socket")
         undo.pop_all()
