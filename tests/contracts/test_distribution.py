@@ -1,18 +1,22 @@
 """What is published: the wheel, the entry of the MCP registry, what the MCP bundle holds, how to install."""
 
+import importlib
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from email.parser import Parser
 from email.policy import default
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -69,6 +73,41 @@ class TestTheWheel:
         files = {path.relative_to(source).as_posix() for path in source.glob("bgjob/**/*") if path.is_file()}
         packed = {name for name in wheel.namelist() if name.startswith("bgjob/")}
         assert packed == {name for name in files if "__pycache__" not in name}
+
+
+class TestWithoutGoogleRe2:
+    """As on musl, armv7 and riscv64, or on a Python newer than its wheels."""
+
+    @pytest.fixture
+    def bgjob(self, wheel: zipfile.ZipFile, tmp_path: Path, home: Path) -> Callable[..., str]:
+        """The command line of an environment that has all we need but google-re2."""
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+        (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+        wheel.extractall(packages)
+        for name in ("pyte", "wcwidth"):
+            (found,) = importlib.import_module(name).__path__
+            shutil.copytree(found, packages / name)
+
+        def run(*arguments: str, **variables: str) -> str:
+            command = [str(tmp_path / "venv" / "bin" / "python"), "-m", "bgjob", *arguments]
+            environ = os.environ | {"BGJOB_HOME": str(home)} | variables
+            done = subprocess.run(
+                command, check=False, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            )
+            return done.stdout + done.stderr
+
+        return run
+
+    def test_jobs_run_and_their_output_is_searched(self, bgjob: Callable[..., str]) -> None:
+        said = bgjob("run", "--name", "greek", "--until", "pattern=^beta$", "echo alpha; echo beta; exec cat")
+        assert "beta" in said
+        assert "alpha" in bgjob("grep", "(?i)^AL(ph|PH)a$", "greek")
+        assert "no look-ahead" in bgjob("grep", "alpha(?=x)", "greek")
+
+    def test_an_allow_list_holds(self, bgjob: Callable[..., str]) -> None:
+        allowed = {"MCP_BG_ALLOWED_COMMANDS": "echo [a-z]+"}
+        assert str(UUID(said := bgjob("run", "echo fine", **allowed).strip())) == said
+        assert "matches no pattern" in bgjob("run", "date", **allowed)
 
 
 @pytest.fixture(scope="module")

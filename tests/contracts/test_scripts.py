@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,17 @@ def test_a_newer_python_is_found_by_its_name(checkout: Path, programs: Path, nam
     found = program(programs / name, f'exec {sys.executable} "$@"')
     done = sourced(checkout, "find_python", PATH=f"{programs}:{os.environ['PATH']}", PYTHON="")
     assert done.stdout.strip() == str(found)
+
+
+@pytest.mark.parametrize(("libc", "packages"), [("musl", ["pyte"]), ("gnu", ["google-re2", "pyte"])])
+def test_google_re2_is_left_out_on_musl(
+    checkout: Path, programs: Path, tmp_path: Path, libc: str, packages: list[str]
+) -> None:
+    lock = tmp_path / "lock.txt"
+    lock.write_text("google-re2==1 ; m \\\n    --hash=sha256:1\n    # via\npyte==1 \\\n    --hash=sha256:2\n")
+    program(programs / "python", "true" if libc == "musl" else "false")
+    done = sourced(checkout, f"installable {programs}/python {lock}")
+    assert re.findall(r"(?m)^[\w-]+", done.stdout) == packages
 
 
 @needs("apt-get")

@@ -3,14 +3,26 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from mmap import mmap
 
 import pytest
-from hypothesis import given
+import re2  # type: ignore[import-untyped]
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
+
+
+@pytest.fixture(params=["re2", "ours"], scope="module", autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Everything holds on machines without google-re2 too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "ours":
+            patch.setitem(sys.modules, "re2", None)
+        yield request.param
+
 
 TEXT = "one two\nthree four\r\n\nÄrger 5 (a+b)\n".encode()
 
@@ -40,6 +52,11 @@ def matched(pattern: Pattern, data: bytes = TEXT) -> bytes | None:
         ("(?i)THREE", b"three"),
         (r"\$|five", None),
         ("[$]|four", b"four"),
+        ("t.*?r", b"thr"),
+        ("(?U)t.*r", b"thr"),
+        ("one|one two", b"one"),
+        (r"\Bn(?:e|e t)", b"ne"),
+        (r"\(a\Q+b\E.", b"(a+b)"),
     ],
 )
 def test_a_regular_expression_is_matched_line_by_line(pattern: str, expected: bytes | None) -> None:
@@ -153,7 +170,7 @@ def test_what_is_wrong_with_a_pattern_is_said_with_its_place(
     [
         ("", "empty"),
         ("a" * (PATTERN_MAX_BYTES + 1), "is the most"),
-        (r"\p{L}{900}", "too large"),
+        ("(" + r"\pL\PN" * 6 + "){1000}", "too large"),
         ("((a{100}){100}){100}", "at most 1000"),
         ("(" * 4000, "missing"),
     ],
@@ -182,3 +199,60 @@ def test_a_pattern_that_python_would_never_finish_is_done_at_once(pattern: str) 
 def test_the_engine_is_loaded_only_when_a_pattern_is_made() -> None:
     check = "import bgjob.core.patterns, bgjob.output.log_search, sys; sys.exit('re2' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+# -- where there is no google-re2 ---------------------------------------------------------------------------
+
+ATOMS = [
+    "a",
+    "b",
+    "é",
+    "K",
+    ".",
+    "x",
+    r"\d",
+    r"\w",
+    r"\W",
+    r"\b",
+    r"\B",
+    "^",
+    "$",
+    "[a-c]",
+    "[^b]",
+    "[[:alpha:]é]",
+]
+ATOMS += [r"[^\s\d]", r"\pL", r"\PL", r"\x{e9}", r"\Qa.\E", r"\.", "(?i)", "(?i:k)", "(?U)", "(?s)", "|", "1"]
+REPEATS = st.sampled_from(["*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,3}?", "{2,}", "{0}"])
+PATTERNS = st.recursive(
+    st.sampled_from(ATOMS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda each: f"({'|'.join(each)})"),
+        st.builds("(?:{}){}".format, inner, REPEATS),
+        st.builds("{}{}".format, inner, REPEATS),
+    ),
+    max_leaves=8,
+)
+LINES = st.lists(
+    st.text("abckK1 é.\r\u212a", max_size=8).map(str.encode) | st.sampled_from([b"\xff", b"a\xc3b"]),
+    max_size=4,
+).map(b"\n".join)
+
+
+def match_begins(text: str, data: bytes) -> int | str | None:
+    """Where a match ends is in the tables above: RE2 simplifies `(?:a*?)*` to `a*`, which ends elsewhere."""
+    try:
+        span = compile_pattern(text).find(data, 0, len(data))
+    except InvalidArgument as refusal:
+        return str(refusal)
+    return span and span[0]
+
+
+@settings(max_examples=1000)
+@given(text=PATTERNS, data=LINES)
+def test_our_engine_finds_what_google_re2_finds(text: str, data: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "re2", re2)
+        expected = match_begins(text, data)
+        patch.setitem(sys.modules, "re2", None)
+        assert match_begins(text, data) == expected

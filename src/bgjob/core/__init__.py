@@ -19,5 +19,6 @@ Touches no machine; every folder but the lean ones may import it.
     shell_reader  the simple commands of a shell text
     patterns      regular expressions on RE2
     late_pattern  regular expressions of ours that are compiled when they are first used
+    linear_re     an engine for patterns where there is no google-re2
     frozen        frozen classes that cost a start nothing
 """

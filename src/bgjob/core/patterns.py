@@ -115,12 +115,8 @@ class WholePattern:
 
 def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = False) -> Pattern:
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
-    import re2  # type: ignore[import-untyped]  # here: most starts do not need it
-
-    # Not re2.compile: it keeps the last 128 patterns, and makes three objects per match.
-    engine: Any = re2._re2.RE2
+    engine, options = _engine(ignore_case=ignore_case)
     encoded = _encoded(text)
-    options = _options(re2.Options(), ignore_case=ignore_case)
     if literal:
         if "\n" in text:
             _refuse(text, "a newline", text.index("\n"), BY_LINE)
@@ -140,10 +136,7 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
 
 def compile_whole(text: str) -> WholePattern:
     """Matched against a whole text, upper and lower case alike: `^` and `$` are its ends only."""
-    import re2
-
-    engine: Any = re2._re2.RE2
-    options = _options(re2.Options(), ignore_case=True)
+    engine, options = _engine(ignore_case=True)
     options.never_nl = False
     whole = engine(_utf8(text), options)
     _check(text, whole)
@@ -157,11 +150,9 @@ def compile_any(texts: Sequence[str]) -> Pattern | None:
 
     None if they cannot be joined: too large, or one of them has a quotation that is not ended.
     """
-    import re2
-
-    engine: Any = re2._re2.RE2
+    engine, options = _engine()
     source = "|".join(f"(?:{_by_line(text)})" for text in texts).encode()
-    one = engine(b"(?m)" + source, _options(re2.Options()))
+    one = engine(b"(?m)" + source, options)
     return Pattern(partial(one.Match, engine.Anchor.UNANCHORED), None, b"") if one.ok() else None
 
 
@@ -175,13 +166,23 @@ def first_of(patterns: Sequence[Pattern]) -> Pattern:
     return Pattern(find, None, b"")
 
 
-def _options(options: Any, *, ignore_case: bool = False) -> Any:
+def _engine(*, ignore_case: bool = False) -> tuple[Any, Any]:
+    """RE2 and its options. Where there is no google-re2, an engine of our own for the same syntax."""
+    try:
+        import re2  # type: ignore[import-untyped]  # here: most starts do not need it
+
+        # Not re2.compile: it keeps the last 128 patterns, and makes three objects per match.
+        engine, options = re2._re2.RE2, re2.Options()
+    except ImportError:
+        from bgjob.core import linear_re
+
+        engine, options = linear_re.RE2, linear_re.Options()
     options.max_mem = RE2_MAX_BYTES
     options.log_errors = False
     options.never_capture = True
     options.never_nl = True
     options.case_sensitive = not ignore_case
-    return options
+    return engine, options
 
 
 def _check(text: str, compiled: Any) -> None:
