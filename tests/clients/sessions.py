@@ -260,13 +260,13 @@ class HeldJob:
 
     @property
     def mark(self) -> str:
-        """In each text that tells its end: a line of a hook and the line `news`."""
-        return f"{self.name} ({self.id[:8]}) "
+        """In each text that tells its end: a line of a hook and the line `news`, also as JSON."""
+        return f'" ({self.id[:8]}) '
 
     @property
     def line(self) -> str:
         """How the line of a hook begins."""
-        return f"bgjob: job {self.mark}"
+        return f'bgjob: job "{self.name}{self.mark}'
 
     @property
     def tellings(self) -> list[Asked]:

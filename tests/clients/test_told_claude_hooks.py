@@ -99,14 +99,14 @@ def test_a_model_is_told_when_its_session_begins_again(claude: Claude, new_job: 
         assert session.tellings("bgjob: ") == 0
         session.command("/compact", "Compacted")
         session.ask()
-        assert "bgjob: still running: tests" in session.told("bgjob: ").news
+        assert 'bgjob: still running: "tests"' in session.told("bgjob: ").news
         session.wait_until_idle()
     ends.end()
     claude.wait_until_ended(first)
     with claude.session(options=["--continue"]) as session:
         told = session.told(ends.says).news
-        assert f"bgjob: job tests ({first[:8]}) {FAILED}" in told
-        assert "bgjob: still running: dev" in told
+        assert f'bgjob: job "tests" ({first[:8]}) {FAILED}' in told
+        assert 'bgjob: still running: "dev"' in told
     keep("hook SessionStart", "compacted", "told what runs")
     keep("hook SessionStart", "resumed", "told with the next prompt")
 

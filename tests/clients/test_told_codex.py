@@ -100,7 +100,7 @@ def test_a_session_that_is_resumed_is_told_what_ended_meanwhile_and_what_still_r
         resumed.ask(say("welcome"))
         assert setup.hooks("SessionStart")[-1].given["source"] == "resume"
         (asked,) = ended.tellings
-        assert f"bgjob: still running: {running.mark.strip()}." in asked.news
+        assert f'bgjob: still running: "{running.name}{running.mark.strip()}.' in asked.news
         running.end()
         resumed.ask(say("next"))
         assert [times_told(setup.model.asked[-1], one) for one in (ended, running)] == [1, 1]

@@ -10,16 +10,18 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from anyio.from_thread import BlockingPortal
+from mcp import MCPError
 
 from bgjob.api import Jobs, JobStatus
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
 from bgjob.mcp import listings, results
 from bgjob.mcp.answers import Answer
+from bgjob.mcp.uris import LIST, TARGETS, View
 from bgjob.protocol.jsonrpc import RpcError
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.homes import end_all_jobs
@@ -78,6 +80,23 @@ class Reader:
         assert list(hidden(answer, tool)) == []
         self.fields |= {f"{tool}{path}" for path in texts(answer)}
         return answer
+
+    def resources(self, job_id: str) -> None:
+        """Every resource of a job, those of all jobs, and the lists of them."""
+        for listing in self._server.listed_resources():
+            assert list(hidden(listing)) == []
+        for view in get_args(View):
+            uri = f"bgjob://{view}" if view in (LIST, TARGETS) else f"bgjob://jobs/{job_id}/{view}"
+            answer = self._resource(uri)
+            assert list(hidden(answer, uri)) == []
+            self.fields |= {f"resource {view}{path}" for path in texts(answer)}
+
+    def _resource(self, uri: str) -> object:
+        try:
+            content = self._server.read_resource(uri)
+        except MCPError as error:
+            return str(error)
+        return json.loads(content["text"]) if content["mimeType"] == "application/json" else content["text"]
 
 
 def texts(answer: object, path: str = "") -> Iterator[str]:
@@ -162,6 +181,8 @@ def test_no_answer_about_a_job_hides_anything(read: Reader, tmp_path: Path, pty:
         "tail_job_output.stdout",
         "search_job_output.jobs.matches.before",
         *(["get_job_output.screen", "get_job_output.title"] if pty else ["execute_command.stderr"]),
+        *(f"resource {view}" for view in ("stdout", "output", "screen")),
+        *("resource jobs.jobs.command", "resource status.cwd"),
     } <= read.fields
 
 
@@ -195,6 +216,7 @@ def look_at_a_job(read: Reader, place: Path, escapes: dict[str, bytes], pty: boo
         read("get_job_output", **one, view=view)
         read("tail_job_output", **one, view=view)
     read("search_job_output", pattern="MARK", job_ids=[one["job_id"]], context_lines=2)
+    read.resources(one["job_id"])
     read("interact_with_job", **one, input="x")
     read("wait_for_job", job_ids=[one["job_id"]], timeout_s=20)
     read("job_events", job_ids=[one["job_id"]])

@@ -76,7 +76,7 @@ class TestWhatIsTold:
         assert posted.body.pop("duration_s") >= 0
         assert posted.body.pop("at") >= job.spec.created_at
         assert posted.body == {
-            "text": f"build ({job.id[:8]}) failed with exit code 3",
+            "text": f'"build" ({job.id[:8]}) failed with exit code 3',
             "kind": "failure",
             "how": "failed with exit code 3",
             "job_id": job.id,
@@ -149,8 +149,8 @@ class TestWhoIsTold:
         wait_until_all_is_told(jobs)
         assert receiver.bodies("name") == ["both"]
         assert sorted(call[2] for call in desktop.shown()) == [
-            "bgjob: both failed with exit code 1",
-            "bgjob: one failed with exit code 1",
+            'bgjob: "both" failed with exit code 1',
+            'bgjob: "one" failed with exit code 1',
         ]
 
     def test_a_rule_may_be_for_jobs_that_name_it(self, jobs: Jobs, receiver: Receiver, home: Path) -> None:
@@ -281,7 +281,7 @@ class TestDesktop:
         with_desktop.execute("echo the last line; exit 2", name="tests")
         wait_until_all_is_told(with_desktop)
         assert desktop.shown() == [
-            ["unix:abstract=bgjob-test", "--", "bgjob: tests failed with exit code 2", "the last line"]
+            ["unix:abstract=bgjob-test", "--", 'bgjob: "tests" failed with exit code 2', "the last line"]
         ]
 
     @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ class TestDesktop:
         add_rule(with_desktop.context, "desktop")
         with_desktop.execute("false \u202e\x07")
         wait_until_all_is_told(with_desktop)
-        assert desktop.shown()[0][2] == "bgjob: false \ufffd\ufffd failed with exit code 1"
+        assert desktop.shown()[0][2] == 'bgjob: "false \ufffd\ufffd" failed with exit code 1'
 
     def test_what_went_wrong_is_kept_and_the_next_is_shown(
         self, with_desktop: Jobs, desktop: Desktop, home: Path

@@ -53,12 +53,12 @@ class TestNews:
         named = server.execute("exit 3", name="tests")
         ended(named)
         assert server.call("execute_command", command="cat")["news"] == (
-            f"tests ({named[:8]}) failed with exit code 3."
+            f'"tests" ({named[:8]}) failed with exit code 3.'
         )
         unnamed = server.execute("exec   true # a command\nof two lines, and more than 40 characters")
         ended(unnamed)
         assert server.call("list_jobs", status="running")["news"] == (
-            f"exec true # a command of two lines, and… ({unnamed[:8]}) completed."
+            f'"exec true # a command of two lines, and…" ({unnamed[:8]}) completed.'
         )
         assert "news" not in server.call("list_jobs", status="running")
 
@@ -77,7 +77,7 @@ class TestNews:
         assert ours.execute("cat", name="dev server", if_running="reuse") == job_id
         jobs.kill(job_id)
         jobs.events("0.0", job_ids=[job_id], kinds=["ended"], timeout_s=30)
-        assert ours.call("list_jobs", status="running")["news"] == f"dev server ({job_id[:8]}) was killed."
+        assert ours.call("list_jobs", status="running")["news"] == f'"dev server" ({job_id[:8]}) was killed.'
 
     def test_the_job_of_a_call_is_no_news_in_its_answer(
         self, start_server: StartServer, ended: Ended
@@ -95,7 +95,7 @@ class TestNews:
         ended(job.id)
         for _ in range(2):
             assert jobs.news(SESSION, asked=[job.id]) is None  # not in the answer of its own start
-        assert jobs.news(SESSION) == f"tests ({job.id[:8]}) failed with exit code 3."
+        assert jobs.news(SESSION) == f'"tests" ({job.id[:8]}) failed with exit code 3.'
         assert jobs.news(SESSION) is None
 
     @pytest.mark.parametrize("written", ["tests", "ID8"])
@@ -126,7 +126,7 @@ class TestNews:
         first = server.execute("exit 3", name="dev server")
         ended(first)
         again = server.call("execute_command", command="cat", name="dev server", if_running="restart")
-        assert again["news"] == f"dev server ({first[:8]}) failed with exit code 3."
+        assert again["news"] == f'"dev server" ({first[:8]}) failed with exit code 3.'
 
     def test_a_queued_job_that_can_no_longer_start_is_told_by_its_name(
         self, start_server: StartServer, ended: Ended
@@ -138,7 +138,7 @@ class TestNews:
         ended(after)
         answers.append(server.call("list_jobs", status="running"))
         news = " ".join(answer.get("news", "") for answer in answers)
-        assert news.count(f"deploy ({after[:8]}) did not start") == 1
+        assert news.count(f'"deploy" ({after[:8]}) did not start') == 1
 
     def test_it_is_in_the_text_as_in_the_structure(
         self, start_server: StartServer, jobs: Jobs, portal: BlockingPortal
@@ -203,7 +203,7 @@ class TestNews:
         job = jobs.execute("exit 3", name="tests", by=US)
         ended(job.id)
         assert event_log.newest(jobs.events_directory) > 1
-        assert jobs.news(SESSION) == f"tests ({job.id[:8]}) failed with exit code 3."
+        assert jobs.news(SESSION) == f'"tests" ({job.id[:8]}) failed with exit code 3.'
         assert jobs.news(SESSION) is None
 
     def test_it_can_be_turned_off(self, start_server: StartServer, jobs: Jobs) -> None:

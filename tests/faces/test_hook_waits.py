@@ -110,7 +110,7 @@ class TestPostToolUse:
         gate.open()
         code, text = told(hook)
         assert code == 2
-        assert text.startswith(f"bgjob: job tests ({job_id[:8]}) failed with exit code 3 after ")
+        assert text.startswith(f'bgjob: job "tests" ({job_id[:8]}) failed with exit code 3 after ')
         assert '"oh no"' in text
         assert is_silent(claude.run("UserPromptSubmit"))
 
@@ -281,7 +281,7 @@ class TestOpencode:
         gate.open()
         stdout, stderr = hook.communicate(timeout=PATIENCE_S)
         assert (hook.returncode, stderr) == (0, b"")
-        assert stdout.decode().startswith(f"bgjob: job later ({job_id[:8]}) failed with exit code 3 after ")
+        assert stdout.decode().startswith(f'bgjob: job "later" ({job_id[:8]}) failed with exit code 3 after ')
 
     def test_it_waits_for_the_jobs_that_it_is_given(
         self, jobs: Jobs, home: Path, gate: Gate, ended: Ended, waiting: Waiting

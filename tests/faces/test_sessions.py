@@ -64,7 +64,7 @@ class TestServers:
         ended(job_id)
         other, next_one = start_server(), start_server(**{SESSION: session})
         assert news(other) is None
-        assert news(next_one) == f"tests ({job_id[:8]}) failed with exit code 3."
+        assert news(next_one) == f'"tests" ({job_id[:8]}) failed with exit code 3.'
         assert news(next_one) is None
 
     def test_of_two_servers_of_one_session_one_tells(
@@ -133,8 +133,8 @@ class TestServers:
         later.open()
         ended(other)
         told = news(server) or ""
-        assert f"quick ({other[:8]}) completed" in told
-        assert f"gone ({lost[:8]}) was lost" in told
+        assert f'"quick" ({other[:8]}) completed' in told
+        assert f'"gone" ({lost[:8]}) was lost' in told
 
 
 PASS_ON = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
@@ -230,7 +230,7 @@ class TestWaiting:
         gate.open()
         ended(job_id)
         for server in (ours, other):
-            assert news(server) == f"theirs ({job_id[:8]}) failed with exit code 3."
+            assert news(server) == f'"theirs" ({job_id[:8]}) failed with exit code 3.'
 
     def test_a_wait_that_was_cancelled_tells_nothing(
         self,
@@ -373,7 +373,7 @@ class TestOverHttp:
                 assert "news" not in call(second, "list_jobs", session, status="running")
             told = [call(each, "list_jobs", "ours", status="running") for each in (second, first)]
         assert [answer.get("news") for answer in told] == [
-            f"tests ({job_id[:8]}) failed with exit code 3.",
+            f'"tests" ({job_id[:8]}) failed with exit code 3.',
             None,
         ]
 

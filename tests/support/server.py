@@ -55,6 +55,17 @@ class Server:
         assert result.structured_content is not None
         return dict(result.structured_content)
 
+    def read_resource(self, uri: str) -> dict[str, Any]:
+        """Its only content."""
+        answer = self._portal.call(self.client.read_resource, uri)
+        (content,) = answer.model_dump(mode="json", by_alias=True)["contents"]
+        return dict(content)
+
+    def listed_resources(self) -> list[dict[str, Any]]:
+        """Jobs, and templates."""
+        calls = (self.client.list_resources, self.client.list_resource_templates)
+        return [self._portal.call(each).model_dump(mode="json") for each in calls]
+
     def execute(self, command: str, **options: Any) -> str:
         return str(self.call("execute_command", command=command, **options)["job_id"])
 

@@ -12,9 +12,11 @@ from bgjob.core.errors import JobNotFound, StoreUnusable
 from bgjob.core.job import JOB_ID, SHORT_ID_CHARACTERS, Ended, Job, called, end_details
 from bgjob.home import jobdir, sessions
 from bgjob.home.event_log import Cursor
+from bgjob.output.cleaner import quoted
 from bgjob.store import event_reader
 
 MOST_NAMED = 3
+NAME_CHARACTERS = 100
 
 
 def news(
@@ -102,4 +104,5 @@ def _line(jobs: list[Job]) -> str:
 
 
 def _sentence(job: Job) -> str:
-    return f"{called(job.spec)} ({job.id[:SHORT_ID_CHARACTERS]}) {jobdir.how_ended(end_details(job.state))}"
+    name = quoted(called(job.spec), NAME_CHARACTERS)
+    return f"{name} ({job.id[:SHORT_ID_CHARACTERS]}) {jobdir.how_ended(end_details(job.state))}"

@@ -7,6 +7,7 @@ from bgjob.api import Jobs
 from bgjob.core.errors import BgjobError
 from bgjob.mcp.resources import TEMPLATES
 from bgjob.mcp.uris import VIEWS
+from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from bgjob.protocol.request import Request
 
@@ -51,4 +52,5 @@ def _values(jobs: Jobs, name: str, value: str) -> Iterator[str]:
     if name == "view":
         yield from (view for view in VIEWS if view.startswith(value))
     elif name == "id":
-        yield from dict.fromkeys(word for word in jobs.words(NAMED_JOBS) if word.startswith(value))
+        words = (word for word in jobs.words(NAMED_JOBS) if word.startswith(value))
+        yield from dict.fromkeys(word for word in words if without_hidden(word) == word)

@@ -174,7 +174,7 @@ def _output(jobs: Jobs, job: str, view: str, given: Mapping[str, Any]) -> Output
 
 def _text(output: Output, view: str) -> str:
     if output.picture:
-        return output.picture.text
+        return without_hidden(output.picture.text)
     return {"stdout": output.stdout, "stderr": output.stderr}.get(view, output.interleaved or "")
 
 

@@ -13,6 +13,7 @@ r"""Output without noise: what a terminal would show in the end, with nothing in
 A sequence that is cut off at the start of the text stays as text; one that is cut off at the end is removed.
 """
 
+import json
 import re
 from collections.abc import Callable
 from itertools import groupby
@@ -83,6 +84,11 @@ def without_hidden(text: str) -> str:
         return text
     text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if text.isascii() else _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def quoted(text: str, most: int) -> str:
+    """One line in quotes, which nothing inside can close: it reads as data, never as words of ours."""
+    return json.dumps(one_line(text, most), ensure_ascii=False)
 
 
 def one_line(text: str, most: int) -> str:

@@ -1,10 +1,9 @@
 """Tells a client's session, by a hook, which of its jobs have ended: each end once, in a line.
 
-Names and output are text of unknown origin: what is hidden in it is made visible, and output is quoted.
+Names and output are text of unknown origin: what is hidden in it is made visible, and all of it is quoted.
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from bgjob.core.errors import JobNotFound
@@ -21,7 +20,7 @@ from bgjob.core.job import (
 )
 from bgjob.home import sessions
 from bgjob.home.jobdir import how_ended
-from bgjob.output.cleaner import one_line
+from bgjob.output.cleaner import quoted
 from bgjob.output.log_end import last_line, prompt_in
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
@@ -80,8 +79,8 @@ def end_line(store: Store, job: Job) -> str:
         how += f" after {duration(state.duration_s)}"
     said = reason(state) or _last_line(store, job)
     tool = "get_job_status" if reason(state) or said is None else "tail_job_output"
-    quoted = f": {_quoted(said)}" if said else ", without output"
-    return f'bgjob: job {_name(job)} ({shown_id}) {how}{quoted}. {tool}(job_id="{shown_id}") shows more.'
+    last = f": {quoted(said, LINE_CHARACTERS)}" if said else ", without output"
+    return f'bgjob: job {_name(job)} ({shown_id}) {how}{last}. {tool}(job_id="{shown_id}") shows more.'
 
 
 def running_line(store: Store, job_ids: Sequence[str]) -> str | None:
@@ -101,9 +100,9 @@ def prompt_line(store: Store, job_id: str) -> str | None:
         shown_id, asked = job.id[:SHORT_ID_CHARACTERS], None
         with contextlib.suppress(Rotated, OSError):
             asked = prompt_in(LogReader(store.log_directory(job.id)))
-        quoted = f": {_quoted(asked)}" if asked else ""
+        question = f": {quoted(asked, LINE_CHARACTERS)}" if asked else ""
         return (
-            f"bgjob: job {_name(job)} ({shown_id}) waits for input{quoted}. "
+            f"bgjob: job {_name(job)} ({shown_id}) waits for input{question}. "
             f'Answer by interact_with_job(job_id="{shown_id}").'
         )
     return None
@@ -135,11 +134,7 @@ def _ended_at(job: Job) -> float:
 
 
 def _name(job: Job) -> str:
-    return one_line(called(job.spec), NAME_CHARACTERS)
-
-
-def _quoted(line: str) -> str:
-    return json.dumps(one_line(line, LINE_CHARACTERS), ensure_ascii=False)
+    return quoted(called(job.spec), NAME_CHARACTERS)
 
 
 def _last_line(store: Store, job: Job) -> str | None:

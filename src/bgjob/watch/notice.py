@@ -6,7 +6,7 @@ from bgjob.core.errors import StoreUnusable
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import SHORT_ID_CHARACTERS, Event, Spec, beginning
 from bgjob.home import jobdir
-from bgjob.output.cleaner import clean, one_line
+from bgjob.output.cleaner import clean, one_line, quoted
 from bgjob.output.log_end import last_line
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
@@ -28,7 +28,8 @@ def notice_of(kind: str, event: Event, spec: Spec, last_line: str) -> Notice:
     command = one_line(beginning(spec.command), NAME_CHARACTERS)
     prompt = one_line(clean(str(event.get("prompt") or "")), LINE_CHARACTERS)
     how = "asks a question" if kind == "question" else jobdir.how_ended(event)
-    text = f"{name or command} ({spec.id[:SHORT_ID_CHARACTERS]}) {how}"
+    called = quoted(spec.name or beginning(spec.command), NAME_CHARACTERS)
+    text = f"{called} ({spec.id[:SHORT_ID_CHARACTERS]}) {how}"
     payload: dict[str, object] = {
         "text": f"{text}: {prompt}" if prompt else text,
         "kind": kind,
@@ -38,10 +39,10 @@ def notice_of(kind: str, event: Event, spec: Spec, last_line: str) -> Notice:
         "at": event["at"],
     }
     if kind == "question":
-        return Notice(f"bgjob: {name or command} {how}", prompt, {**payload, "prompt": prompt})
+        return Notice(f"bgjob: {called} {how}", prompt, {**payload, "prompt": prompt})
     details = {word: event.get(word) for word in ("cause", "exit_code", "signal", "duration_s")}
     return Notice(
-        f"bgjob: {name or command} {how}",
+        f"bgjob: {called} {how}",
         last_line,
         {**payload, "how": how, **details, "last_line": last_line},
     )
