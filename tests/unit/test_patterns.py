@@ -1,5 +1,7 @@
 """Patterns are matched line by line, in time that grows only with the text; what is wrong is said with its place."""
 
+import gc
+import random
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ import re2  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bgjob.core import linear_re
 from bgjob.core.errors import InvalidArgument
 from bgjob.core.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
 
@@ -256,3 +259,15 @@ def test_our_engine_finds_what_google_re2_finds(text: str, data: bytes) -> None:
         expected = match_begins(text, data)
         patch.setitem(sys.modules, "re2", None)
         assert match_begins(text, data) == expected
+
+
+def test_what_our_engine_keeps_while_it_reads_is_bounded() -> None:
+    """This pattern has a million sets of threads, and random text meets a new one at nearly every character."""
+    engine = linear_re.RE2(b"(?:a|b)*a(?:a|b){19}c", linear_re.Options())
+    text = "".join(random.Random(7).choices("ab", k=30_000)).encode()
+    gc.collect()
+    before = sum(isinstance(each, linear_re.ThreadSet) for each in gc.get_objects())
+    assert engine.Match(linear_re.RE2.Anchor.UNANCHORED, text, 0, len(text)) == linear_re.NOWHERE
+    gc.collect()
+    kept = sum(isinstance(each, linear_re.ThreadSet) for each in gc.get_objects()) - before
+    assert 0 < kept < 20_000

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 MAX_STATES = 10_000
 MAX_DEPTH = 100
 MAX_REPETITION = 1000
-MAX_KEPT_SETS = 2000
+MAX_KEPT = 100_000  # threads in kept sets, and characters that lead from one set to another
 NOWHERE: Final = [(-1, -1)]
 
 ESCAPE = r"\\(?:[pP](?:\{[^}]*\}|.)|x(?:\{[0-9A-Fa-f]+\}|[0-9A-Fa-f]{2})|[1-7][0-7]{1,2}|0[0-7]{0,2}|.)"
@@ -456,8 +456,13 @@ class Searcher:
 
     def __init__(self, program: Program, *, anchored: bool) -> None:
         self._program, self._anchored = program, anchored
+        self._forget()
+
+    def _forget(self) -> None:
+        """Also all that can be reached from the first set: it is what holds the others."""
         self._kept: dict[tuple[tuple[int, ...], Kind], ThreadSet] = {}
-        self._first = self._set((program.start,), Kind.EDGE)
+        self._weight = 0
+        self._first = self._set((self._program.start,), Kind.EDGE)
 
     def is_in(self, text: str) -> bool:
         threads = self._first
@@ -473,6 +478,9 @@ class Searcher:
 
     def _read(self, threads: ThreadSet, character: str) -> ThreadSet | None:
         """None: there is a match before this character."""
+        self._weight += 1 + len(threads.entries)
+        if self._weight > MAX_KEPT:
+            self._forget()
         kind = _kind(character)
         if self._is_done(threads, kind):
             return None
@@ -492,8 +500,6 @@ class Searcher:
         return self._program.closure([(entry, 0) for entry in threads.entries], threads.before, kind)
 
     def _set(self, entries: tuple[int, ...], before: Kind) -> ThreadSet:
-        if len(self._kept) > MAX_KEPT_SETS:
-            self._kept.clear()
         return self._kept.setdefault((entries, before), ThreadSet(entries, before))
 
     def span(self, text: str) -> tuple[int, int] | None:
