@@ -10,10 +10,14 @@ from uuid import uuid4
 
 import pytest
 
+from bgjob.agent.busy import BUSY
+from bgjob.agent.job_news import JobNews
 from bgjob.api import Jobs
 from bgjob.core.errors import JobNotFound
+from bgjob.home.locks import open_locked
 from bgjob.remote.channel import Channel
-from tests.remote.conftest import Open, Play
+from bgjob.store.store import Store
+from tests.remote.conftest import Open, Play, submitted
 from tests.remote.replica import Replica, contents
 from tests.support.gate import Gate
 from tests.support.stores import new_spec
@@ -202,6 +206,18 @@ def test_a_job_that_is_not_followed_any_more_is_silent(play: Play, tmp_path: Pat
         assert (await channel.call("news", since=None, timeout_s=0, most_bytes=1000))["jobs"] == {}
 
     play(body)
+
+
+def test_the_allocation_of_a_job_that_is_followed_lasts_until_its_end_was_told(store: Store) -> None:
+    """Also if the job ends before it was looked at: its step would be cut, and its outcome with it."""
+    job_id = submitted(store)
+    path = f"{store.directory(job_id)}/{BUSY}"
+    news = JobNews(store, job_id, {}, delays_end=True)
+    assert open_locked(path) is None
+    news.close()
+    lock = open_locked(path)
+    assert lock is not None
+    os.close(lock)
 
 
 def test_a_terminal_of_another_size_is_told(play: Play, tmp_path: Path) -> None:

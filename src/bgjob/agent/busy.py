@@ -10,7 +10,7 @@ import os
 from bgjob.home.locks import try_lock
 
 BUSY = "busy"
-LINGER_S, LOOK_AGAIN_S = 2.0, 0.01
+LINGER_S, LOOK_AGAIN_S = 10.0, 0.01
 
 
 def hold(directory: str) -> int:

@@ -4,6 +4,7 @@ Who keeps a copy writes the records first, then the pieces of the log in their o
 and writes the outcome last: then the copy can be read at any time.
 """
 
+import contextlib
 import os
 from typing import Any
 
@@ -36,6 +37,7 @@ class JobNews:
         self._records: dict[str, tuple[int, ...]] = {}
         self._has_outcome = self._is_missing = self._is_unended = False
         self._delays_end, self._busy = delays_end, -1
+        self._delay_end()  # now: the job may end before it is looked at
         self.is_over = False
         """True: nothing will be new any more."""
         self.is_behind = False
@@ -62,8 +64,7 @@ class JobNews:
 
     def _look(self, most_bytes: int) -> Message:
         self._is_missing = False
-        if self._delays_end and self._busy < 0:
-            self._busy = busy.hold(self.directory)
+        self._delay_end()
         # In this order: what is written before the lock is free is seen, if the lock was.
         is_held = jobdir.is_locked(f"{self.directory}/{SPEC}")
         outcome = None if self._has_outcome else self._outcome()
@@ -78,6 +79,11 @@ class JobNews:
         news = {"files": files, "records": records, "gone": [PREFIX + name for name in log.gone]}
         end = self._end(outcome, is_held, records) if log.is_all else {}
         return {word: value for word, value in {**news, **end}.items() if value}
+
+    def _delay_end(self) -> None:
+        if self._delays_end and self._busy < 0:
+            with contextlib.suppress(OSError):  # it is not made yet, or was removed
+                self._busy = busy.hold(self.directory)
 
     def _outcome(self) -> Message | None:
         """Of another machine's job, once it is sealed: until then its log may still be on its way to us."""
