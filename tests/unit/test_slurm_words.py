@@ -10,6 +10,7 @@ from bgjob.core.slurm import (
     ENDS,
     SINFO_COLUMNS,
     SQUEUE_COLUMNS,
+    cancelled_by,
     checked_session,
     cluster_of,
     columns,
@@ -142,7 +143,8 @@ SIGNALED = {**EXITED_0, "cause": "signaled", "exit_code": None, "signal": 15}
 KILLED = {**SIGNALED, "cause": "killed"}
 OWN_TIMEOUT = {**SIGNALED, "cause": "timed_out"}
 OWN_LIMIT = {**SIGNALED, "cause": "over_limit", "limit": "processes"}
-MEMORY = {"cause": "over_limit", "limit": "memory"}
+MEMORY = {"cause": "over_limit", "limit": "memory", "reason": "Slurm: it ran out of memory"}
+TIMED_OUT = {"cause": "timed_out", "reason": "Slurm: it reached its time limit"}
 PREEMPTED = {"cause": "killed", "reason": "Slurm: it was preempted by another job"}
 
 
@@ -159,9 +161,9 @@ def gone(end: str) -> EngineState:
         (EXITED_0, "OUT_OF_MEMORY", MEMORY),  # of the outer shell, which has not noticed
         (EXITED_7, "OUT_OF_MEMORY", MEMORY),
         (SIGNALED, "OUT_OF_MEMORY", MEMORY),
-        (KILLED, "TIMEOUT", {"cause": "timed_out"}),
-        (SIGNALED, "TIMEOUT", {"cause": "timed_out"}),
-        (EXITED_7, "TIMEOUT", {"cause": "timed_out"}),
+        (KILLED, "TIMEOUT", TIMED_OUT),
+        (SIGNALED, "TIMEOUT", TIMED_OUT),
+        (EXITED_7, "TIMEOUT", TIMED_OUT),
         (EXITED_0, "TIMEOUT", {}),  # what it left running was stopped
         (SIGNALED, "CANCELLED", {"cause": "killed"}),
         (KILLED, "CANCELLED", {}),
@@ -205,6 +207,17 @@ def test_what_is_lost_is_lost_for_a_reason() -> None:
         in final_outcome(None, EngineState("gone", "1", "n1", "NonZeroExitCode", "FAILED", 1))["reason"]
     )
     assert "does not know" in final_outcome(None, None)["reason"]
+
+
+def test_what_we_have_cancelled_was_killed_before_slurms_queue_says_so() -> None:
+    assert final_outcome(SIGNALED, None)["cause"] == "signaled"
+    assert final_outcome(SIGNALED, None, is_cancelled=True)["cause"] == "killed"
+    assert final_outcome(EXITED_0, None, is_cancelled=True) == EXITED_0
+
+
+def test_a_cancelled_job_says_by_whom_if_slurm_keeps_accounts() -> None:
+    assert cancelled_by("CANCELLED by 1007\n") == "Slurm: cancelled by uid 1007"
+    assert cancelled_by("") == cancelled_by("CANCELLED\n") == "Slurm: cancelled, and not by bgjob"
 
 
 def test_a_shims_outcome_outlives_slurms_memory() -> None:

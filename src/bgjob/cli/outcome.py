@@ -62,23 +62,24 @@ def last_words(job: Job) -> str:
 
 def end_line(job: Job) -> str:
     """How the job ended, below its output: exit 2 after 1.0 s."""
-    state = job.state
+    state, why = job.state, reason(job.state)
     after = f" after {duration_words(state.duration_s)}" if isinstance(state, Ended) else ""
+    because = f": {one_line(why)}" if why else ""
     match state:
         case Exited(code=code):
-            return f"exit {code}{after}"
+            return f"exit {code}{after}{because}"
         case Signaled(signal=number):
-            return f"{signal_name(number)}{after}"
+            return f"{signal_name(number)}{after}{because}"
         case Killed():
-            return f"killed{after}"
+            return f"killed{after}{because}"
         case TimedOut():
-            return f"timed out{after}"
+            return f"timed out{after}{because}"
         case OverLimit(limit=limit):
-            return f"went over its {limit} limit{after}"
-        case NeverStarted(reason=why):
-            return f"did not start: {one_line(why)}"
-        case Lost(reason=why):
-            return f"lost: {one_line(why)}"
+            return f"went over its {limit} limit{after}{because}"
+        case NeverStarted():
+            return f"did not start{because}"
+        case Lost():
+            return f"lost{because}"
         case _:
             return status_word(state)
 

@@ -146,26 +146,31 @@ class Ended(Frozen):
 
 class Exited(Ended):
     code: int
+    reason: str | None = None
+    """Of this and the others: what the engine of its target says of the end."""
 
 
 class Signaled(Ended):
     """By a signal that we did not send."""
 
     signal: int
+    reason: str | None = None
 
 
 class Killed(Ended):
-    """By us, because a caller asked: whatever the exit code says."""
+    """By us or the engine, because a caller asked: whatever the exit code says."""
 
     code: int | None
     signal: int | None
+    reason: str | None = None
 
 
 class TimedOut(Ended):
-    """By us, because its time was up."""
+    """By us, because its time was up; by the engine, if there is a reason."""
 
     code: int | None
     signal: int | None
+    reason: str | None = None
 
 
 class OverLimit(Ended):
@@ -176,6 +181,7 @@ class OverLimit(Ended):
     signal: int | None
     peak_memory_bytes: int | None = None
     """The most that all its processes took together, if that was measured."""
+    reason: str | None = None
 
 
 class NeverStarted(Ended):
@@ -308,7 +314,8 @@ def limit_word(state: State) -> LimitWord | None:
 
 
 def reason(state: State) -> str | None:
-    return state.reason if isinstance(state, NeverStarted | Lost) else None
+    """Why it ended so, where there is more to say than its cause."""
+    return None if isinstance(state, Running) else state.reason
 
 
 def end_details(state: State) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from bgjob.core.engine import ClusterInfo, EngineState, NodeInfo, Phase, Resources
@@ -74,6 +75,27 @@ SINFO_COLUMNS = {
 NONE_WORDS = ("", "None", "(null)", "N/A")
 QUEUED = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 STARTING = ("CONFIGURING",)
+NEVER: Mapping[str, str] = {
+    "AccountNotAllowed": "its account may not use this partition",
+    "AssocMax*Per*": "it asks for more than its account may have per job",
+    "BadConstraints": "no node can meet its constraints",
+    "InvalidAccount": "its account is not valid",
+    "InvalidQOS": "its quality of service is not valid",
+    "MaxMemPerLimit": "it asks for more memory than a job may have",
+    "PartitionConfig": "it asks for more time or nodes than its partition allows",
+    "PartitionNodeLimit": "it asks for another number of nodes than its partition allows",
+    "PartitionTimeLimit": "its time limit is above that of its partition",
+    "QOSMax*Per*": "it asks for more than its quality of service allows per job",
+    "QOSMin*": "it asks for less than its quality of service demands",
+    "QOSNotAllowed": "its quality of service may not use this partition",
+}
+"""Reasons of a pending job that no waiting resolves, as patterns of a shell: the request itself is beyond a limit.
+
+Not among them: what ends by itself or is lifted in the daily run of a cluster, such as a partition or node that is
+down, a job that is held, a limit on the sum of several jobs (AssocGrp*, QOSGrp*, *PerUser), a reservation.
+"""
+# Limits on the sum of what one user has at a time: they resolve.
+OF_A_SUM = ("*PerUser*", "*PerAccount*", "*JobsLimit", "*SubmitJob*")
 ENDS = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL"),
     *("OUT_OF_MEMORY", "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"),
@@ -136,34 +158,51 @@ def _rank(state: EngineState) -> tuple[int, int]:
     return order, int(state.engine_id) if state.engine_id.isdigit() else 0
 
 
+def why_never(reason: str | None) -> str | None:
+    """Why a job that waits for this reason will never run; None: it may."""
+    if reason is None or any(fnmatchcase(reason, pattern) for pattern in OF_A_SUM):
+        return None
+    why = next((why for pattern, why in NEVER.items() if fnmatchcase(reason, pattern)), None)
+    return why and f"{reason}: {why}"
+
+
 # -- what its end means --------------------------------------------------------------------------------
 
 Record = dict[str, Any]
-OUT_OF_MEMORY: Record = {"cause": "over_limit", "limit": "memory"}
+CANCELLED = "CANCELLED"
+CANCELLED_BY = late_pattern(r"CANCELLED by ([0-9]{1,10})", re.ASCII)
 WORDS: Mapping[str, Record] = {
-    "OUT_OF_MEMORY": OUT_OF_MEMORY,
-    "TIMEOUT": {"cause": "timed_out"},
+    "OUT_OF_MEMORY": {"cause": "over_limit", "limit": "memory", "reason": "Slurm: it ran out of memory"},
+    "TIMEOUT": {"cause": "timed_out", "reason": "Slurm: it reached its time limit"},
     "DEADLINE": {"cause": "timed_out", "reason": "Slurm: its deadline has passed"},
-    "CANCELLED": {"cause": "killed"},
+    CANCELLED: {"cause": "killed"},
     "REVOKED": {"cause": "killed", "reason": "Slurm: it was revoked"},
     "PREEMPTED": {"cause": "killed", "reason": "Slurm: it was preempted by another job"},
 }
 BROKEN = ("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL")
 
 
-def final_outcome(outcome: Mapping[str, Any] | None, state: EngineState | None) -> Record:
+def final_outcome(
+    outcome: Mapping[str, Any] | None, state: EngineState | None, *, is_cancelled: bool = False
+) -> Record:
     """How a job that Slurm calls ended has ended. `outcome`: as its shim left it; `state`: what Slurm says, None if
-    Slurm has forgotten the job.
+    Slurm has forgotten the job; `is_cancelled`: we asked for it, and Slurm's queue may not say so yet.
 
     The shim knows the job's own end, and Slurm why the job was made to end: all that a shim sees of a scancel, a time
     limit or a preemption is SIGTERM, and of a lack of memory it may see nothing.
     """
-    end = (state.end if state else None) or ""
+    end = (state.end if state else None) or (CANCELLED if is_cancelled else "")
     if outcome is None:
         return dict(WORDS[end]) if end in WORDS else {"cause": "lost", "reason": _why_lost(state)}
     if end not in WORDS or not _may_be_slurms_doing(outcome, end):
         return dict(outcome)
     return {**outcome, **WORDS[end]}
+
+
+def cancelled_by(accounted: str) -> str:
+    """The reason of a job that others have cancelled. `accounted`: its states as sacct prints them, if it does."""
+    found = CANCELLED_BY.search(accounted)
+    return f"Slurm: cancelled by uid {found[1]}" if found else "Slurm: cancelled, and not by bgjob"
 
 
 def _may_be_slurms_doing(outcome: Mapping[str, Any], end: str) -> bool:

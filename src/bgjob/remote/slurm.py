@@ -4,6 +4,7 @@ A job is known to Slurm by its comment, `bgjob:<id>`, and a held allocation by `
 only told to people and to srun: a controller that was killed gives one out twice.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable, Mapping
@@ -18,11 +19,13 @@ from bgjob.core.slurm import (
     SESSION_COMMENT,
     SINFO_COLUMNS,
     SQUEUE_COLUMNS,
+    cancelled_by,
     checked_session,
     cluster_of,
     columns,
     sbatch_flags,
     states_of,
+    why_never,
 )
 from bgjob.remote import slurm_scripts
 from bgjob.remote.command import Commands, Done
@@ -34,6 +37,7 @@ LOOK_S, CHANGE_S = 3.0, 30.0
 IDLE_RELEASE_S = 900.0
 UNREACHABLE = late_pattern(
     r"contact slurm controller|timed out|[Zz]ero [Bb]ytes|[Cc]onnection refused|standby mode|not responding"
+    r"|authentication|[Mm]unge|[Cc]ommunication|temporarily"
 )
 # What Slurm's commands say before the reason.
 PREAMBLE = late_pattern(
@@ -132,6 +136,12 @@ class Slurm:
         record, _, log = done.out.partition("\n")
         return _taken(record, log)
 
+    async def why_cancelled(self, engine_id: str) -> str:
+        """By whom, if the cluster keeps accounts."""
+        with contextlib.suppress(TargetUnreachable):
+            return cancelled_by((await self._ask(shell(slurm_scripts.ENDED, engine_id))).out)
+        return cancelled_by("")
+
     async def all_taken(self, job_ids: Iterable[str]) -> dict[str, Taken]:
         """The same of several requests at once: of those that were taken, and without what was printed."""
         done = await self._ask(shell(slurm_scripts.ALL_TAKEN, f"{self.root}/{REQUESTS}", *job_ids))
@@ -174,7 +184,7 @@ class Slurm:
         if done.code == NO_DIRECTORY:
             raise TargetUnreachable(self.target, f"its directory {self.root} cannot be used: {why}")
         if done.code in (1, IMPOSSIBLE) and not UNREACHABLE.search(done.err):
-            raise ImpossibleRequest(self.target, why)
+            raise ImpossibleRequest(self.target, why_never(why) or why)
         raise TargetUnreachable(self.target, why)
 
     async def _ask(self, command: list[str]) -> Done:

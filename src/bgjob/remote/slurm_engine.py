@@ -15,7 +15,7 @@ from typing import Any
 from bgjob.core.engine import EngineState, Resources
 from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
 from bgjob.core.late_pattern import late_pattern
-from bgjob.core.slurm import final_outcome, needs_slurms_word
+from bgjob.core.slurm import CANCELLED, final_outcome, needs_slurms_word, why_never
 from bgjob.core.targets import Target
 from bgjob.remote import background
 from bgjob.remote.channel import Channel, Order
@@ -60,8 +60,9 @@ class SlurmEngine:
         self._sessions: dict[str, EngineState] = {}
         # When each job was first not seen, or seen to be gone.
         self._gone_since: dict[str, float] = {}
-        # By us: Slurm has nothing to tell of their ends.
+        # By us: Slurm has nothing to tell of their ends, and of those that it was to cancel no more than that.
         self._killed: set[str] = set()
+        self._cancelled: set[str] = set()
         self._polling: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
 
@@ -304,12 +305,20 @@ class SlurmEngine:
             await self._conclude(replica, {"cause": "never_started", "reason": str(error)})
 
     async def _consider_present(self, replica: Replica, state: EngineState) -> None:
+        if state.phase == "queued" and (why := why_never(state.reason)):
+            return await self._refuse(replica, why)
         if replica.get("session") and replica.request is not None:
-            replica.note(engine_id=state.engine_id, reason=state.reason)
+            replica.note(engine_id=state.engine_id, reason=_why_queued(state))
             return await self._start_in_session(replica)
         if state.phase == "active" and state.node:
             return await self._follow_to(replica, state)
         replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
+
+    async def _refuse(self, replica: Replica, why: str) -> None:
+        """A limit was lowered while it waited, or its submission was answered before Slurm knew."""
+        slurm, session = await self._connected(), replica.get("session")
+        await (slurm.release(session) if session else slurm.cancel(replica.id))
+        await self._conclude(replica, {"cause": "never_started", "reason": f"Slurm: {why}"})
 
     async def _follow_to(self, replica: Replica, state: EngineState) -> None:
         """To the node on which it runs."""
@@ -333,7 +342,7 @@ class SlurmEngine:
     async def _consider_gone(self, replica: Replica, state: EngineState | None, gone_s: float) -> None:
         """What its shim wrote down counts first: it is read where it lies."""
         if replica.told_outcome is not None:
-            return await self._conclude(replica, final_outcome(replica.told_outcome, state))
+            return await self._conclude(replica, await self._final(replica, replica.told_outcome, state))
         slurm = await self._connected()
         taken = await slurm.taken(replica.id) if not replica.get("session") else None
         if taken and taken.error:
@@ -341,7 +350,8 @@ class SlurmEngine:
             return await self._conclude(replica, {"cause": "never_started", "reason": why})
         node = replica.get("host") or (taken.node if taken else None)
         if node is None or gone_s > READ_S:
-            return await self._conclude(replica, _with_log(final_outcome(None, state), taken))
+            outcome = await self._final(replica, None, state)
+            return await self._conclude(replica, _with_log(outcome, taken))
         replica.note(host=node, node=node, phase="running")
         if replica.id not in self._host(node).replicas:
             await self._host(node).follow(replica)
@@ -356,13 +366,23 @@ class SlurmEngine:
         is_gone = state is None or state.phase == "gone" or replica.id in self._killed
         is_gone = is_gone or bool(replica.get("session"))
         if is_gone or not _needs_slurms_word(outcome):
-            await self._conclude(replica, final_outcome(outcome, state if state and state.end else None))
+            await self._conclude(replica, await self._final(replica, outcome, state))
+
+    async def _final(
+        self, replica: Replica, outcome: Mapping[str, Any] | None, state: EngineState | None
+    ) -> Mapping[str, Any]:
+        """How it ended; of a job that others have cancelled, with who did."""
+        final = final_outcome(outcome, state, is_cancelled=replica.id in self._cancelled)
+        if final["cause"] == "killed" and state and state.end == CANCELLED and replica.id not in self._killed:
+            final["reason"] = await (await self._connected()).why_cancelled(state.engine_id)
+        return final
 
     async def _conclude(self, replica: Replica, outcome: Mapping[str, Any]) -> None:
         if self._replicas.pop(replica.id, None) is None:
             return
         self._gone_since.pop(replica.id, None)
         self._killed.discard(replica.id)
+        self._cancelled.discard(replica.id)
         if outcome["cause"] == "lost":
             replica.lose(str(outcome["reason"]))
         else:
@@ -402,6 +422,7 @@ class SlurmEngine:
             await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})
             return {"status": "killed", "processes": 0}
         slurm = await self._connected()
+        self._cancelled.add(replica.id)
         await slurm.cancel(replica.id)
         if (await slurm.taken(replica.id)).node is None:
             await self._conclude(replica, {"cause": "killed", "exit_code": None, "signal": None})

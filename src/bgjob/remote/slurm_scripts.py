@@ -5,6 +5,7 @@ Each script is one line: it may go through a login shell of any kind, and in som
 
 import shlex
 
+from bgjob.core.slurm import NEVER, OF_A_SUM
 from bgjob.remote.archive import code_name
 from bgjob.remote.loader import expanded
 
@@ -29,10 +30,18 @@ def _find(states: str) -> str:
     return f'known=$({squeue}) || exit {UNKNOWN}; number=$(echo "$known" | {first});'
 
 
-# A node that is down now may come back: that is no reason to refuse the job.
+# A node that is down now may come back: that is no reason to refuse the job. Neither is what a controller says that
+# was just started, and does not know its nodes yet. Slurm accepts some jobs that can never
+# run, and tells that only as the reason why they wait.
 _SBATCH = (
     'why=$(sbatch --test-only "$@" 2>&1 < /dev/null) || case $why in *"down, drained"*|*"are busy"*) ;; '
-    f'*) echo "$why" >&2; exit {IMPOSSIBLE};; esac; exec sbatch --parsable "$@" < /dev/null'
+    "*) case $(sinfo --noheader --format=%t) in *unk*) "
+    f'echo "Slurm was just started, and does not know all of its nodes yet" >&2; exit {UNKNOWN};; esac; '
+    f'echo "$why" >&2; exit {IMPOSSIBLE};; esac; '
+    'number=$(sbatch --parsable "$@" < /dev/null) || exit $?; number=${number%%;*}; '
+    'why=$(squeue --noheader --states=PENDING --jobs="$number" -O Reason:80 2> /dev/null | tr -d " "); '
+    f"case $why in {'|'.join(OF_A_SUM)}) ;; {'|'.join(NEVER)}) "
+    f'scancel "$number"; echo "$why" >&2; exit {IMPOSSIBLE};; esac; echo "$number"'
 )
 _TELL = 'if [ -n "$number" ]; then echo "$number"; exit; fi;'
 
@@ -57,6 +66,8 @@ CANCEL = (
     f'|| exit {UNKNOWN}; numbers=$(echo "$known" | awk -v ours="$comment" \'$1 == ours {{ print $2 }}\'); '
     '[ -z "$numbers" ] || exec scancel $numbers'
 )
+# NUMBER: how its jobs ended, with who cancelled them; empty without accounting
+ENDED = 'sacct --noheader --parsable2 --allocations --jobs="$1" --format=State 2> /dev/null; exit 0'
 # REQUEST
 FORGET = 'rm -f "$1" "$1.taken" "$1.log"'
 # REQUEST: a line of JSON, or an empty one; then the log

@@ -73,19 +73,19 @@ def end_of(record: Record) -> End:
     when = {"stdout_bytes": when.pop("output_bytes"), "stderr_bytes": 0} | when
     how = _values(record, HOW_RULES, HOW_RULES)
     code, signal = how.get("exit_code"), how.get("signal")
+    why = _values(record, {"reason": _or_none(_is_text)}, {"reason"})
     match record.get("cause"):
         case "exited" if code is not None:
-            return Exited(**when, code=code)
+            return Exited(**when, code=code, **why)
         case "signaled" if signal is not None:
-            return Signaled(**when, signal=signal)
+            return Signaled(**when, signal=signal, **why)
         case "killed":
-            return Killed(**when, code=code, signal=signal)
+            return Killed(**when, code=code, signal=signal, **why)
         case "timed_out":
-            return TimedOut(**when, code=code, signal=signal)
+            return TimedOut(**when, code=code, signal=signal, **why)
         case "over_limit":
-            return OverLimit(
-                **when, **_values(record, OVER_RULES, {"peak_memory_bytes"}), code=code, signal=signal
-            )
+            over = _values(record, OVER_RULES, {"peak_memory_bytes"})
+            return OverLimit(**when, **over, code=code, signal=signal, **why)
         case "never_started":
             return NeverStarted(**when, **_values(record, NEVER_STARTED_RULES))
         case "exited" | "signaled" as cause:
