@@ -72,7 +72,6 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=
 PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10
 PartitionName=short Nodes=ALL MaxTime=1 State=UP
-PartitionName=wide Nodes=ALL MinNodes=2 State=UP
 PartitionName=changing Nodes=ALL MaxTime=INFINITE State=UP
 """
 # What each node is said to have: labels, and devices that only look like GPUs.

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, kill, open_jobs
+from bgjob.api.context import open_context
+from bgjob.api.wait import Wait, conditions_of
 from bgjob.core.job import Exited, Killed, Lost, NeverStarted, Queued, Running
 from bgjob.home import queue_dir
 from bgjob.link import sweep
@@ -395,3 +397,19 @@ def test_the_command_line_queues_shows_and_cancels(home: Path, one: Jobs, gate: 
     gate.open()
     assert bgjob("logs", "-f", chained) == "chained"
     assert getattr(ends(one, waiting, occupied)[0], "code", None) == 4
+
+
+def test_a_condition_is_met_by_a_job_that_has_started(one: Jobs, gate: Gate, home: Path) -> None:
+    """Also if the job was looked at while it was queued, and its output was read when it ran."""
+    occupy(one, gate)
+    job_id = one.execute("echo ready; read line", queue=True).id
+    context = open_context({**os.environ, "BGJOB_HOME": str(home)}, many=False)
+    with Wait(context, [job_id], conditions_of(pattern="ready"), "any", {}) as wait:
+        assert isinstance(wait.jobs[0].job.state, Queued)
+        gate.open()
+        (printed,) = one.wait_for([job_id], pattern="ready", timeout_s=PATIENCE_S)
+        assert printed.met
+        wait.run(PATIENCE_S, None, None)
+        (waited,) = wait.result(None)
+    assert waited.met
+    assert not isinstance(waited.status.job.state, Queued)

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import socket
 from base64 import b64encode
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bgjob.remote import host as remote_host
+from bgjob.remote.engine import Engine
 from bgjob.remote.proxy import ControlProxy
 from bgjob.remote.replica import Replica
 from bgjob.store.store import Store
@@ -94,6 +96,28 @@ def test_an_answer_that_comes_when_the_job_is_over_is_handed_on(
         return answer
 
     assert asyncio.run(ask()) == ANSWER
+
+
+def test_a_connection_that_was_accepted_as_the_job_was_forgotten_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would end it: whoever follows the job would wait for ever."""
+    monkeypatch.chdir(tmp_path)
+
+    async def ask() -> bool:
+        job, engine = cast("Replica", Job()), cast("Engine", Steering(Host(Line())))
+        proxy = ControlProxy(job, engine)
+        await proxy.listen()
+        theirs, ours = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=theirs)
+        await proxy.close()
+        accepted = asyncio.create_task(proxy._on_connection(*await asyncio.open_connection(sock=ours)))
+        done, _ = await asyncio.wait([accepted], timeout=20)
+        writer.close()
+        accepted.cancel()
+        return bool(done) and await reader.read() == b""
+
+    assert asyncio.run(ask())
 
 
 class Machine:

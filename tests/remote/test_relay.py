@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from bgjob.api import Conditions, Jobs, Typed
 from bgjob.api.context import open_context
 from bgjob.api.wait import Wait
 from bgjob.core.errors import InvalidArgument, InvalidCommand, JobLimitReached, TargetUnreachable
-from bgjob.core.job import Exited, Job, Killed, NeverStarted, Running, TimedOut
+from bgjob.core.job import Exited, Job, Killed, Lost, NeverStarted, Running, TimedOut
 from bgjob.system import processes
 from tests.support.far_machine import NAME, FarMachine, far_machine
 from tests.support.gate import Gate
@@ -196,6 +198,31 @@ def test_unreachable_is_said_and_is_no_end(jobs: Jobs, far: FarMachine, gate: Ga
     far.accept_connections()
     assert isinstance(ended(jobs, job.id).state, Exited)
     assert jobs.output(job.id).stdout == "done\n"
+
+
+def test_a_job_of_a_machine_that_never_answers_again_is_given_up(
+    jobs: Jobs, far: FarMachine, gate: Gate
+) -> None:
+    def bgjob(*command: str) -> "subprocess.CompletedProcess[str]":
+        argv = [sys.executable, "-m", "bgjob", *command]
+        return subprocess.run(argv, env=far.environ, capture_output=True, text=True, check=False)
+
+    job = jobs.execute(gate.pause, target=NAME)
+    gate.wait_until_reached()
+    command = ["kill", "--give-up", job.id[:8]]
+    assert "its machine can be reached" in bgjob(*command).stderr
+    far.refuse_connections()
+    far.cut_line()
+    wait_until(lambda: (jobs.status(job.id).hint or "").count(" ".join(command)) == 1, "it says what to do")
+    with pytest.raises(TargetUnreachable, match="bgjob kill --give-up"):
+        jobs.kill(job.id)
+    assert bgjob(*command).returncode == 0
+    state = jobs.status(job.id).job.state
+    assert isinstance(state, Lost)
+    assert state.reason.startswith("given up while its machine could not be reached: ")
+    assert bgjob("rm", job.id[:8]).returncode == 0
+    far.accept_connections()
+    gate.open()
 
 
 def test_a_command_that_cannot_be_run_there_says_why(jobs: Jobs) -> None:

@@ -95,6 +95,8 @@ class Awaited:
         if self.came is None:
             with self._asking(deadline) as deadline:
                 self.came = self._in_the_kernel(deadline) or self._at_prompt(deadline)
+        if self.came and isinstance(self.job.state, Queued):  # it has started since: its log was read later
+            self.look_again()
 
     @contextlib.contextmanager
     def _asking(self, deadline: float) -> Iterator[float]:

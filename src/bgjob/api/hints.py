@@ -2,7 +2,7 @@
 
 import re
 
-from bgjob.core.job import Exited, State
+from bgjob.core.job import SHORT_ID_CHARACTERS, Exited, State
 from bgjob.core.late_pattern import late_pattern
 
 NO_AMPERSAND = "Do not end a command with & or nohup: a job is in the background already."
@@ -40,6 +40,14 @@ def still_running(state: State, count: int) -> str:
     if count > 1:
         whose = f"{count} processes of it still run: kill_job ends them."
     return f"{whose} {NO_AMPERSAND}" if isinstance(state, Exited) else whose
+
+
+def out_of_reach(job_id: str) -> str:
+    """What to do about a job whose machine does not answer."""
+    return (
+        "The job goes on without us: try again later. If its machine will never answer again, "
+        f"`bgjob kill --give-up {job_id[:SHORT_ID_CHARACTERS]}` records the job as lost."
+    )
 
 
 def ports_in_question(last_words: str, command: str) -> set[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
+from bgjob.api.hints import out_of_reach
 from bgjob.api.hold import check_not_held
 from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
@@ -153,7 +154,7 @@ def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
 def check_takes_input(context: Context, job: Job) -> None:
     check_may_steer(context.settings, job)
     if job.remote and isinstance(job.state, Running) and job.remote.unreachable:
-        raise TargetUnreachable(job.remote.target, job.remote.unreachable)
+        raise TargetUnreachable(job.remote.target, job.remote.unreachable, out_of_reach(job.id))
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise not_running(context, job)
 

@@ -8,9 +8,18 @@ from typing import Any
 
 from bgjob.api.activity import Activity, Listening, Process
 from bgjob.api.context import Context
+from bgjob.api.hints import out_of_reach
+from bgjob.api.processes import not_running
 from bgjob.api.results import Kill
 from bgjob.core import options
-from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound, NotSteerable, TargetUnreachable
+from bgjob.core.errors import (
+    BgjobError,
+    InvalidArgument,
+    JobNotFound,
+    NotSteerable,
+    StillReachable,
+    TargetUnreachable,
+)
 from bgjob.core.job import Job, Running, Spec
 from bgjob.core.targets import as_record
 from bgjob.home import jobdir, queue_dir, target_dir
@@ -170,14 +179,26 @@ def kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> K
         answer = {"status": "already_terminated", "processes": 0}
     except NoAnswer as error:
         raise NotSteerable(job.id, f"{error.what} Whether it was killed is not known") from None
+    except TargetUnreachable as error:
+        raise TargetUnreachable(error.target, error.why, out_of_reach(job.id)) from None
     context.store.forget(job.id)
     return Kill(answer["status"], answer["processes"], context.store.load(job.id))
+
+
+def give_up(context: Context, job: Job) -> Job:
+    """Record as lost a job whose machine does not answer. StillReachable: it does; NotRunning: the job has ended."""
+    if not isinstance(job.state, Running):
+        raise not_running(context, job)
+    if job.remote is None:
+        raise StillReachable(job.id)
+    _ask(context, _target(job), op="give_up", job=job.id)
+    return context.store.load(job.id)
 
 
 def check_reachable(job: Job) -> None:
     """TargetUnreachable: its machine cannot be reached now; nothing was sent to it."""
     if job.remote and job.remote.unreachable:
-        raise TargetUnreachable(job.remote.target, job.remote.unreachable)
+        raise TargetUnreachable(job.remote.target, job.remote.unreachable, out_of_reach(job.id))
 
 
 # -- looking ----------------------------------------------------------------------------------------

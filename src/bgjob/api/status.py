@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
-from bgjob.api.hints import ports_in_question, still_running
+from bgjob.api.hints import out_of_reach, ports_in_question, still_running
 from bgjob.api.hold import hold_on
 from bgjob.api.idle import idle_s, ran_s
 from bgjob.api.processes import left_running, processes_of
@@ -130,6 +130,7 @@ def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, de
         prompt=prompt or (told.get("prompt") if waits else None),
         activity=activity_from(told.get("activity")) if detail else None,
         held=hold_on(context, job.id, deadline) if detail and told else None,
+        hint=out_of_reach(job.id) if job.remote and job.remote.unreachable else None,
         ran_s=ran_s(job),
         idle_s=idle_s(job, written_at),
         history=context.store.history(job),

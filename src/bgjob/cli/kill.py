@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of these, those that it fits: a text, or name=, cwd=, by=, command=, status=TEXT; may be repeated",
     )
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before --all or --filter kills")
+    parser.add_argument(
+        "--give-up",
+        action="store_true",
+        help="kill nothing: record jobs as lost whose machine will never answer again",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each job")
     add_steered_jobs(parser, "*")
     parser.set_defaults(usage_error=parser.error)
@@ -51,8 +56,23 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         streams.note("(nothing was killed)")
         return 1
     report = Report(len(options.ids) or 2, as_json=options.json)
+    if options.give_up:
+        return _give_up(context, jobs, report)
     for killing in kill_jobs(context, jobs, grace_s=options.grace, signal=options.signal):
         _tell(report, killing)
+    return report.exit_code()
+
+
+def _give_up(context: Context, jobs: Sequence[Job], report: Report) -> int:
+    from bgjob.api.remote import give_up
+
+    for job in jobs:
+        try:
+            report.done(
+                give_up(context, job), "given up: recorded as lost", {"status": "failed", "cause": "lost"}
+            )
+        except BgjobError as error:
+            report.failed(error)
     return report.exit_code()
 
 

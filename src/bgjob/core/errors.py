@@ -152,6 +152,11 @@ class TargetUnreachable(BgjobError):
         self.target, self.why = target, why
 
 
+class StillReachable(BgjobError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id} is not given up: its machine can be reached.", "Kill it instead.")
+
+
 class CannotRemove(BgjobError):
     def __init__(self, job_id: str, why: str, advice: str = "") -> None:
         super().__init__(f"Job {job_id} is not removed: {why}.", advice)

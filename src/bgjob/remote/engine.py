@@ -41,7 +41,7 @@ class Engine(Protocol):
         """Answered once nothing of the job is left, with its status and the number of its processes."""
 
     async def drop(self, replica: Replica) -> None:
-        """The job is over and was never sent: give back what was taken for it."""
+        """The job is over, as it was never sent or is given up: give back what was taken for it."""
 
     async def info(self) -> Mapping[str, Any]: ...
 

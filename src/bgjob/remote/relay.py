@@ -12,6 +12,7 @@ At its socket, one JSON line in and one out:
                                  A refusal is on disk before it is answered: whoever asked may be gone
 {"op": "check", "start": {…}}    whether such a start would be refused: before a job is killed for it
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
+{"op": "give_up", "job": ID}     the job is lost: its machine cannot be reached
 {"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
 {"op": "info"}                   machines of the target, what is free on them
 """
@@ -29,7 +30,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from bgjob.core.errors import BgjobError, CannotStart, JobNotFound, TargetUnreachable
+from bgjob.core.errors import BgjobError, CannotStart, JobNotFound, StillReachable, TargetUnreachable
 from bgjob.core.targets import Target, from_record
 from bgjob.home import home_dir, jobdir, target_dir
 from bgjob.home.layout import JOBS
@@ -316,6 +317,18 @@ class Relay:
             await replica.until_over(CAUGHT_UP_S)
         return answer
 
+    async def _give_up(self, job: str) -> Mapping[str, Any]:
+        """Its machine does not answer, and never will."""
+        replica = self._replicas.get(job)
+        if replica is None:
+            raise JobNotFound(job)
+        gone = self._unreachable.get(replica.get("host") or "")
+        if gone is None:
+            raise StillReachable(job)
+        replica.lose(f"given up while its machine could not be reached: {gone[1]}")
+        await self._engine.drop(replica)
+        return {}
+
     async def _status(self, job: str, detail: bool = False) -> Mapping[str, Any]:
         replica = self._replicas.get(job)
         host = self._engine.steered_through(replica) if replica else None
@@ -342,6 +355,7 @@ OPERATIONS: Mapping[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
     "start": Relay._start,
     "check": Relay._check,
     "kill": Relay._kill,
+    "give_up": Relay._give_up,
     "status": Relay._status,
     "info": Relay._info,
 }

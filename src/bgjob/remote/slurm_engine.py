@@ -37,7 +37,7 @@ LOOK_EVERY_S = 0.5
 KILLED_S, ENDS_S = 60.0, 10.0
 OUT_OF_MEMORY_CODE = 137
 # So long after its submission, and of so few, a job's files are looked at.
-FRESH_S, MOST_FRESH = 15.0, 200
+FRESH_S, FRESH_WITHOUT_SLURM_S, MOST_FRESH = 15.0, math.inf, 200
 MOST_SAID = 300
 # What srun says of an allocation in which no step can start any more.
 AT_END = late_pattern(r"[Ii]nvalid job id|already completing|expired|has been revoked")
@@ -265,7 +265,11 @@ class SlurmEngine:
     async def _look(self) -> None:
         try:
             slurm = await self._connected()
-            states, self._sessions = await slurm.states(), await slurm.sessions()
+            try:
+                states, self._sessions = await slurm.states(), await slurm.sessions()
+            except TargetUnreachable:
+                await self._look_without_slurm(slurm)
+                raise
             self._states = {**states, **await self._started(slurm, states)}
             self._at_end &= {state.engine_id for state in self._states_of_all() if state.phase == "active"}
             self._note(LOGIN, None)
@@ -276,6 +280,14 @@ class SlurmEngine:
         except TargetUnreachable as error:
             self._note(LOGIN, error.why)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look_without_slurm(self, slurm: Slurm) -> None:
+        """Batch scripts start jobs and say so in a file, also while Slurm is too busy to answer."""
+        started = await self._started(slurm, self._states, FRESH_WITHOUT_SLURM_S)
+        self._states = {**self._states, **started}
+        for job_id, state in started.items():
+            if replica := self._replicas.get(job_id):
+                await self._consider_present(replica, state)
 
     def _states_of_all(self) -> list[EngineState]:
         return [*self._states.values(), *self._sessions.values()]
@@ -305,6 +317,8 @@ class SlurmEngine:
             await self._conclude(replica, {"cause": "never_started", "reason": str(error)})
 
     async def _consider_present(self, replica: Replica, state: EngineState) -> None:
+        if state.phase == "queued" and replica.phase == "running" and not replica.get("session"):
+            return  # it was found on its node, and Slurm's queue was asked before that
         if state.phase == "queued" and (why := why_never(state.reason)):
             return await self._refuse(replica, why)
         if replica.get("session") and replica.request is not None:
@@ -329,9 +343,11 @@ class SlurmEngine:
         elif node in self._by_login and self._allocations_on(node):
             await self._host(node).disconnect()  # it runs after all: it is reached there
 
-    async def _started(self, slurm: Slurm, states: Mapping[str, EngineState]) -> dict[str, EngineState]:
+    async def _started(
+        self, slurm: Slurm, states: Mapping[str, EngineState], fresh_s: float = FRESH_S
+    ) -> dict[str, EngineState]:
         """Of jobs that were just submitted: their batch scripts are faster than our next look at the queue."""
-        fresh = [each.id for each in self._replicas.values() if _is_fresh(each, states.get(each.id))]
+        fresh = [each.id for each in self._replicas.values() if _is_fresh(each, states.get(each.id), fresh_s)]
         taken = await slurm.all_taken(fresh[:MOST_FRESH]) if fresh else {}
         return {
             job_id: EngineState("active", each.engine_id, each.node)
@@ -454,9 +470,9 @@ def _ignore(_host: str, _why: str | None) -> None:
     """That its allocation cannot be reached is told of the node."""
 
 
-def _is_fresh(replica: Replica, state: EngineState | None) -> bool:
+def _is_fresh(replica: Replica, state: EngineState | None, fresh_s: float) -> bool:
     waits = (state is None or state.phase == "queued") and not replica.get("session")
-    return waits and time.time() < replica.spec.created_at + FRESH_S
+    return waits and time.time() < replica.spec.created_at + fresh_s
 
 
 def _login_argv(target: Target) -> list[str]:

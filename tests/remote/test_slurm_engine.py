@@ -1,0 +1,72 @@
+"""What the engine of Slurm makes of what Slurm says, where that comes late."""
+
+import asyncio
+import time
+from typing import Any
+
+from bgjob.core.engine import EngineState
+from bgjob.core.errors import TargetUnreachable
+from bgjob.core.targets import Target
+from bgjob.remote.replica import Replica
+from bgjob.remote.slurm import Taken
+from bgjob.remote.slurm_engine import SlurmEngine
+from bgjob.store.store import Store
+from tests.remote.conftest import submitted
+
+
+class Queue:
+    """In place of Slurm's commands: its queue was asked before the job was found on its node."""
+
+    def __init__(self, job_id: str, *, answers: bool = True) -> None:
+        self._states = {job_id: EngineState("queued", "17", reason="Resources")}
+        self._answers, self.taken = answers, dict[str, Taken]()
+        self.root = "/nowhere"
+
+    async def states(self) -> dict[str, EngineState]:
+        if not self._answers:
+            raise TargetUnreachable("hpc", "Slurm has not answered within 3 s")
+        return self._states
+
+    async def sessions(self) -> dict[str, EngineState]:
+        return {}
+
+    async def all_taken(self, _job_ids: object) -> dict[str, Any]:
+        return self.taken
+
+    def channel_argv(self, *_: str) -> list[str]:
+        return ["false"]
+
+    def due_in_s(self) -> float:
+        return 0.0
+
+
+def test_a_job_that_runs_is_not_queued_again_by_an_older_look_at_the_queue(store: Store) -> None:
+    job_id = submitted(store)
+    replica = Replica(store, job_id)
+    replica.accepted(phase="running", host="n1", node="n1", engine_id="17")
+
+    look(replica, Queue(job_id))
+    assert replica.phase == "running"
+
+
+def test_a_job_that_has_started_runs_though_slurm_is_too_busy_to_say_so(store: Store) -> None:
+    """Its batch script has written that down. After a few failures Slurm is asked once a minute."""
+    job_id = submitted(store, created_at=time.time() - 60)
+    replica, queue = Replica(store, job_id), Queue(job_id, answers=False)
+    replica.accepted(phase="queued", engine_id="17")
+    queue.taken[job_id] = Taken("17", "n1")
+    look(replica, queue)
+    assert (replica.phase, replica.get("node")) == ("running", "n1")
+
+
+def look(replica: Replica, queue: Any) -> None:
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def body() -> None:
+        engine = SlurmEngine(lambda: Target(name="hpc", kind="slurm"), lambda *_: None, nothing)
+        engine._slurm, engine._replicas = queue, {replica.id: replica}
+        await engine._look()
+        await engine.close()
+
+    asyncio.run(body())
