@@ -37,7 +37,7 @@ def patterns() -> dict[str, re.Pattern[Any]]:
             found |= {f"{each.name}.{name}": value for name, value in vars(module).items()}
     ours = {name: value for name, value in found.items() if isinstance(value, (re.Pattern, _LatePattern))}
     compiled = {name: re.compile(value.pattern, value.flags) for name, value in ours.items()}
-    return {name: each for name, each in compiled.items() if "POSSESSIVE" in parsed(each)}
+    return {name: each for name, each in compiled.items() if re.search("POSSESSIVE|ATOMIC", parsed(each))}
 
 
 def parsed(pattern: re.Pattern[Any]) -> str:
@@ -48,11 +48,12 @@ def parsed(pattern: re.Pattern[Any]) -> str:
 
 PATTERNS = patterns()
 EXTRA: dict[str, re.Pattern[Any]] = {
-    "nested": re.compile(r"(?:a[0-9]*+;)*+x"),
+    "nested": re.compile(r"(?>(?:a[0-9]*+;)*)x"),
+    "atomic": re.compile(r"(?>(a)|b;?){1,3}b(?>x|[0-9]++)?"),
     "groups": re.compile(r"(a*+)(b)?([0-9]++)?"),
     "named": re.compile(r"(?P<word>\w++)|(?P<blank>\s++)(?P<mark>;)?+"),
     "bytes": re.compile(rb"(\x1b)\[[0-?]*+([@-~])"),
-    "bounded": re.compile(r"(?:(a)|b){1,3}+b"),
+    "bounded": re.compile(r"(?>(?:(a)|b){1,3})b"),
     "class": re.compile(r"[]*+]++[^]+]?+\+"),
     "lazy": re.compile(r"(a*?)(b+?)b++"),
     "verbose": re.compile("( a  # an a, ( and *+\n )*+ \\# [ #]++", re.VERBOSE),
@@ -62,6 +63,15 @@ EXTRA: dict[str, re.Pattern[Any]] = {
 def test_there_are_some() -> None:
     assert len(PATTERNS) > 25
     assert bgjob.__version__
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_no_group_is_repeated_possessively(name: str) -> None:
+    """Python 3.11.2, Debian 12's, matches (?:ab)*+ wrongly, and (?>(?:ab)*) rightly."""
+    text = PATTERNS[name].pattern
+    assert not re.search(
+        r"\)(?:[*+?]|\{[0-9,]+\})\+", text if isinstance(text, str) else text.decode("latin-1")
+    )
 
 
 @pytest.mark.parametrize("name", [*PATTERNS, *EXTRA])

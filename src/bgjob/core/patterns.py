@@ -31,7 +31,7 @@ Find = Callable[[Buffer, int, int], list[Span]]
 TOKEN = late_pattern(
     r"""\\Q.*?(?:\\E|\Z)                                      # quoted
       | \\.                                                   # escaped
-      | \[\^?+\]?+(?:\[:\^?\w++:\]|\\.|[^\]\\])*+\]           # a class
+      | \[\^?+\]?+(?>(?:\[:\^?\w++:\]|\\.|[^\]\\])*)\]        # a class
       | \(\?[a-zA-Z]*+-[a-zA-Z]*+                             # flags turned off
       | .""",
     re.DOTALL | re.VERBOSE,

@@ -31,7 +31,7 @@ _CODE = late_pattern(
   | (?P<function> \([ \t]*+\) )
   | (?P<parenthesis> [()] )
   | (?P<hash> \# )
-  | (?P<ansi_string> \$'(?: [^'\\] | \\. )*+' )
+  | (?P<ansi_string> \$'(?> (?: [^'\\] | \\. )* )' )
   | (?P<expansion> \$ )
   | (?P<unclosed_quote> '.*+ )
   | (?P<control_character> . )

@@ -16,15 +16,15 @@ from bgjob.core.late_pattern import late_pattern
 # How much of the log's end to pass.
 WINDOW_BYTES = 768 * 1024
 
-_HOME, _SGR = rb"\x1b\[(?:[01]?;?[01]?)H", rb"(?:\x1b\[[0-9;]*+m)*+"
+_HOME, _SGR = rb"\x1b\[(?:[01]?;?[01]?)H", rb"(?>(?:\x1b\[[0-9;]*+m)*)"
 _PAGE_MODE = late_pattern(
-    rb"\x1b(?:c|\[\?(?:[0-9]{1,5};){0,16}?(?:1049|1047|47)(?:;[0-9]{1,5}){0,16}+(?P<enters>h|l))"
+    rb"\x1b(?:c|\[\?(?:[0-9]{1,5};){0,16}?(?:1049|1047|47)(?>(?:;[0-9]{1,5}){0,16})(?P<enters>h|l))"
 )
 _NEW_PAGE = late_pattern(
     rb"\x1bc|\x1b\[\?[0-9;]*+l|" + _HOME + _SGR + rb"\x1b\[[02]?J|\x1b\[2J(?:\x1b\[3J)?" + _SGR + _HOME
 )
 _PLACED = late_pattern(rb"\x1b(?:M|\[[0-9;]*+[HfdLMST])")
-_STATUS_LINE = late_pattern(rb"\x1b(?:7|\[s)(?:[^\n\x1b]|\x1b(?![78]|\[[su]))*+\x1b(?:8|\[u)")
+_STATUS_LINE = late_pattern(rb"\x1b(?:7|\[s)(?>(?:[^\n\x1b]|\x1b(?![78]|\[[su]))*)\x1b(?:8|\[u)")
 
 
 def is_full_screen(window: bytes, rows: int, is_running: bool) -> bool:

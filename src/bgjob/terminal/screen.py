@@ -141,9 +141,9 @@ def _least_bytes(sizes: Sequence[SizeAt]) -> int:
 # Where to begin
 
 _HOME = rb"\[(?:1;1|1|;)?H"
-_SGR = rb"(?:\x1b\[[0-9;]*m)*+"
+_SGR = rb"(?>(?:\x1b\[[0-9;]*m)*)"
 # Sequences that draw nothing.
-_SETTINGS = rb"(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20}+"
+_SETTINGS = rb"(?>(?:\x1b(?:\[[0-?]*+[ -/]*+[A-GI-~]|[=>]|[()][0-B])){0,20})"
 _PAGE_EVENT = re.compile(
     rb"\x1b(?:(?P<reset>c)"
     rb"|(?P<clear>#8|" + _HOME + _SGR + rb"\x1b\[[02]?J|\[2J" + _SGR + rb"\x1b" + _HOME + rb")"

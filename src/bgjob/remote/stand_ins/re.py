@@ -1,4 +1,4 @@
-"""`re` with possessive repetition, of 3.11: what X*+ has matched is not given back.
+"""`re` with possessive repetition and atomic groups, of 3.11: what X*+ or (?>X) has matched is not given back.
 
 `X*+` becomes `(?=(?P<own1>X*))(?P=own1)`: nobody goes back into a lookahead. The groups that this adds are
 hidden from who uses the pattern: numbers, names and `lastgroup` are those of the pattern as it was written.
@@ -13,7 +13,7 @@ from typing import Any
 OWN = "own_"
 QUANTIFIER = library.compile(r"(?:[*+?]|\{[0-9]*,?[0-9]*\})")
 CLASS = library.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", library.DOTALL)
-OPENING = library.compile(r"\((?:\?(?:P<\w+>|P=\w+|[:=!]|<[=!]|[a-zA-Z-]+[:)]|#[^)]*\)))?")
+OPENING = library.compile(r"\((?:\?(?:P<\w+>|P=\w+|[:=!>]|<[=!]|[a-zA-Z-]+[:)]|#[^)]*\)))?")
 IGNORED = library.compile(r"\s+|#[^\n]*")
 ESCAPE = library.compile(
     r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|N\{[^}]*\}|[0-9]{1,3}|.)", library.DOTALL
@@ -66,7 +66,11 @@ class _Rewriting:
                 self._open.append(len(self._out))
             return self._put(opening[0], at)
         self._atom = self._open.pop() if text[at] == ")" else len(self._out)
-        return self._put(self._one(at), at)
+        at = self._put(self._one(at), at)
+        if self._out[self._atom] == "(?>":
+            self._out[self._atom] = "(?:"
+            self._keep("")
+        return at
 
     def _one(self, at: int) -> str:
         text = self._text
@@ -84,13 +88,17 @@ class _Rewriting:
         end = at + len(quantifier)
         mark = self._text[end : end + 1]
         if mark == "+":
-            atom = "".join(self._out[self._atom :])
-            del self._out[self._atom :]
-            self._count += 1
-            name = f"{OWN}{self._count}"
-            self._out.append(f"(?=(?P<{name}>{atom}{quantifier}))(?P={name})")
+            self._keep(quantifier)
             return end + 1
         return self._put(quantifier + (mark if mark == "?" else ""), at)
+
+    def _keep(self, quantifier: str) -> None:
+        """What the last atom matches is not given back."""
+        atom = "".join(self._out[self._atom :])
+        del self._out[self._atom :]
+        self._count += 1
+        name = f"{OWN}{self._count}"
+        self._out.append(f"(?:(?=(?P<{name}>{atom}{quantifier}))(?P={name}))")
 
     def _put(self, part: str, at: int) -> int:
         self._out.append(part)
