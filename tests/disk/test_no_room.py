@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, Typed, open_jobs
+from bgjob.api.survey import survey
 from bgjob.core.errors import CannotStart
-from bgjob.core.job import Event, Exited, Lost, NeverStarted, Queued, Running
+from bgjob.core.job import Event, Exited, Killed, Lost, NeverStarted, Queued, Running
 from bgjob.home import event_log
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link import sweep
@@ -23,7 +24,7 @@ from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.logs import missing_bytes
 from tests.support.process_table import end_whoever_is_in
-from tests.support.shims import ask
+from tests.support.shims import ask, shim_pid
 from tests.support.waiting import PATIENCE_S, wait_until
 
 BLOCK_BYTES = 1024
@@ -328,3 +329,120 @@ def wait_for_end(jobs: Jobs, job_id: str) -> Exited:
 def missing_of(jobs: Jobs, disk: Disk, job_id: str, stdout: bytes) -> int:
     log = disk.path / "home" / "jobs" / job_id / "log"
     return missing_bytes(jobs, job_id, log, {STDOUT: stdout, STDERR: b""})
+
+
+# -- a disk that can be read and not written ---------------------------------------------------------
+
+
+@pytest.fixture
+def broken_disk(tmp_path: Path) -> Iterator[Path]:
+    """An ext4 of its own, for a test that turns it read-only as an error of its disk does."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    if error := mount("ext4", tmp_path, path):
+        pytest.skip(f"needs to mount a file system: {error}")
+    try:
+        yield path
+    finally:
+        end_whoever_is_in(path / "home")
+        unmount(path)
+
+
+def abort(path: Path) -> None:
+    assert not answer("mount", "-o", "remount,abort", str(path))
+    with contextlib.suppress(OSError):  # the first write notices it
+        (path / "more").touch()
+
+
+@pytest.mark.parametrize("ends", ["by itself", "by a kill"])
+def test_an_end_that_a_read_only_disk_cannot_record_is_told_all_the_same(
+    broken_disk: Path, gate: Gate, ends: str
+) -> None:
+    with contextlib.closing(
+        open_jobs({**os.environ, "BGJOB_HOME": str(broken_disk / "home")}, many=False)
+    ) as jobs:
+        job_id = jobs.execute(f"{gate.pause}; exit 7", name="one").id
+        gate.wait_until_reached()
+        abort(broken_disk)
+        if ends == "by itself":
+            gate.open()
+        else:
+            done = jobs.kill(job_id)
+            assert done.status == "killed"
+            assert "cannot be recorded: Read-only file system" in (done.hint or "")
+        cause, code = (Exited, 7) if ends == "by itself" else (Killed, None)
+        (waited,) = jobs.wait_for([job_id], timeout_s=PATIENCE_S)
+        assert waited.came is not None
+        for state in (
+            waited.status.job.state,
+            jobs.status(job_id).job.state,
+            survey(jobs.context).ended[0].job.state,
+        ):
+            assert isinstance(state, cause)
+            assert state.code == code
+        again = jobs.kill(job_id)
+        assert again.status == "already_terminated"
+        assert "cannot be recorded: Read-only file system" in (again.hint or "")
+
+
+def test_an_end_is_recorded_once_its_disk_can_be_written_again(jobs_here: Jobs, gate: Gate) -> None:
+    """A directory in the place of the draft: no write succeeds until it is gone."""
+    job_id = jobs_here.execute(f"{gate.pause}; exit 7", timeout_s=1000).id
+    gate.wait_until_reached()
+    draft = Path(jobs_here.directory(job_id)) / "outcome.json.new"
+    draft.unlink()
+    draft.mkdir()
+    gate.open()
+    (waited,) = jobs_here.wait_for([job_id], timeout_s=PATIENCE_S)
+    first = waited.status.job.state
+    assert isinstance(first, Exited)
+    assert isinstance(jobs_here.store.load(job_id).state, Running)
+    draft.rmdir()
+    wait_until(lambda: not isinstance(jobs_here.store.load(job_id).state, Running), "it is on disk")
+    state = jobs_here.store.load(job_id).state
+    assert isinstance(state, Exited)
+    assert (state.code, state.ended_at) == (7, first.ended_at)
+
+
+def test_a_kill_of_a_job_whose_end_cannot_be_recorded_does_not_change_how_it_ended(
+    jobs_here: Jobs, gate: Gate
+) -> None:
+    job_id = jobs_here.execute(f"{gate.pause}; exit 7").id
+    gate.wait_until_reached()
+    draft = Path(jobs_here.directory(job_id)) / "outcome.json.new"
+    draft.unlink()
+    draft.mkdir()
+    gate.open()
+    jobs_here.wait_for([job_id], timeout_s=PATIENCE_S)
+    assert jobs_here.kill(job_id).status == "already_terminated"
+    draft.rmdir()
+    wait_until(lambda: not isinstance(jobs_here.store.load(job_id).state, Running), "it is on disk")
+    assert isinstance(jobs_here.store.load(job_id).state, Exited)
+
+
+def test_tries_to_record_an_end_become_rarer(jobs_here: Jobs, gate: Gate) -> None:
+    job_id = jobs_here.execute(f"{gate.pause}; exit 7").id
+    gate.wait_until_reached()
+    draft = Path(jobs_here.directory(job_id)) / "outcome.json.new"
+    draft.unlink()
+    draft.mkdir()
+    pid = shim_pid(jobs_here, job_id)
+    gate.open()
+    jobs_here.wait_for([job_id], timeout_s=PATIENCE_S)
+    before = switches(pid)
+    time.sleep(3)  # so long the shim is watched: five tries a second would be fifteen
+    assert switches(pid) - before < 10
+    draft.rmdir()
+    assert jobs_here.kill(job_id).status == "already_terminated"
+
+
+def switches(pid: int) -> int:
+    """How often it has gone to sleep."""
+    words = Path(f"/proc/{pid}/status").read_text().split()
+    return int(words[words.index("voluntary_ctxt_switches:") + 1])
+
+
+@pytest.fixture
+def jobs_here(home: Path) -> Iterator[Jobs]:
+    with contextlib.closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)}, many=False)) as jobs:
+        yield jobs

@@ -91,6 +91,8 @@ class Awaited:
 
     def check(self, deadline: float) -> None:
         """Sets `came` if a condition is true of the snapshot. `deadline`: until when its shim is waited for."""
+        with self._asking(deadline) as until:
+            self.snapshot.find_unrecorded_end(until)
         self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
         if self.came is None:
             with self._asking(deadline) as deadline:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
@@ -13,10 +14,13 @@ from bgjob.api.results import Kill
 from bgjob.api.session import answering, note_told
 from bgjob.api.signal import signal_job, signal_number
 from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
-from bgjob.core.job import Job, Killed, Lost, Running
+from bgjob.core.frozen import replace
+from bgjob.core.job import Job, Killed, Lost, Running, end_details, reason
+from bgjob.home.jobdir import how_ended
 from bgjob.link import sweep
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Supervisors
+from bgjob.store.records import end_from
 
 CONNECT_PATIENCE_S = 3.0
 LATE_S = 5.0  # after the grace: then the shim does not come to kill the job
@@ -98,6 +102,8 @@ def _try_kill(
         return Kill("killed", 0, cancelled)
     had_shim = context.store.has_shim(job_id)
     answer = _ask_to_kill(context, job_id, number, grace_s)
+    if answer and answer["unrecorded"]:
+        return _ended_unrecorded(context, job_id, answer)
     job = settled(context, job_id)
     has_shim = context.store.has_shim(job_id)
     if answer and not has_shim:
@@ -113,6 +119,17 @@ def _try_kill(
                 is_ours = was_running or isinstance(job.state, Lost)
                 return _done(is_ours, count, settled(context, job_id))
     return None if isinstance(job.state, Running) else _kill_without_shim(context, job, was_running)
+
+
+def _ended_unrecorded(context: Context, job_id: str, answer: Mapping[str, Any]) -> Kill:
+    """The job has ended, and its shim stays until it can write that down."""
+    job = context.store.load(job_id)
+    job = replace(job, state=end_from(answer["unrecorded"]))
+    done = _done(answer["was_running"], answer["processes"], job)
+    return replace(
+        done,
+        hint=f"It {how_ended(end_details(job.state))}; {reason(job.state) or 'this end cannot be recorded'}.",
+    )
 
 
 def _done(is_ours: bool, processes: int, job: Job) -> Kill:
@@ -152,9 +169,10 @@ def _answer(
         if not waking.until_readable(shim, KILL_PATIENCE_S):
             raise _stuck(context, job_id)
     if killed:  # whatever the late answer says, the job ran until we killed it
-        return {"was_running": True, "processes": killed}
+        return {"was_running": True, "processes": killed, "unrecorded": None}
     answer = shim.receive(CONNECT_PATIENCE_S)
-    return {name: answer[name] for name in ("was_running", "processes")}
+    told = {name: answer[name] for name in ("was_running", "processes")}
+    return told | {"unrecorded": answer.get("unrecorded")}
 
 
 # -- by signals -------------------------------------------------------------------------------------

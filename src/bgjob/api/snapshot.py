@@ -6,10 +6,14 @@ from typing import TypeVar
 
 from bgjob.api.context import Context
 from bgjob.core.errors import StoreUnusable
+from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Job, Running
 from bgjob.home import target_dir
+from bgjob.link.control import NoShim, ask_shim
 from bgjob.output.log_reader import LogReader
 from bgjob.output.log_segments import Rotated
+from bgjob.store.records import end_from
+from bgjob.system.processes import alive
 
 Answer = TypeVar("Answer")
 READ_TRIES = 20
@@ -24,6 +28,15 @@ class Snapshot:
             # It keeps what is read here up to date.
             target_dir.ensure_relay(self._store.home, self.job.remote.target, context.environment)
         self._log: LogReader | None = None
+
+    def find_unrecorded_end(self, deadline: float) -> None:
+        """A job whose shim cannot write down how it ended has ended all the same: as its shim tells it."""
+        job = self.job
+        if not isinstance(job.state, Running) or job.remote or job.run is None or alive([job.run.pid]):
+            return
+        with contextlib.suppress(NoShim, TimeoutError):
+            told = ask_shim(self._store.control_path(job.id), deadline, op="status").get("unrecorded")
+            self.job = replace(job, state=end_from(told)) if told else job
 
     @property
     def log(self) -> LogReader:

@@ -76,6 +76,7 @@ def status_of(
 ) -> JobStatus:
     """deadline: until when its shim is waited for, which may be silent."""
     deadline = time.monotonic() + SHIM_PATIENCE_S if deadline is None else deadline
+    snapshot.find_unrecorded_end(deadline)
     match snapshot.job.state:
         case Queued():
             return _of_queued(context, snapshot.job)

@@ -98,5 +98,5 @@ def _tell(report: Report, killing: Killing) -> None:
     elif done.status == "not_found":
         report.failed(JobNotFound(job.id))
     else:
-        how = f"{done.status} ({processes_word(done.processes)})"
+        how = f"{done.status} ({processes_word(done.processes)})" + (f". {done.hint}" if done.hint else "")
         report.done(job, how, {"status": done.status, "processes": done.processes})

@@ -63,6 +63,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "accepted": _is_count,
     "unread": lambda value: value is None or _is_count(value),
     "processes": _is_count,
+    "unrecorded": lambda value: isinstance(value, dict),
     "was_running": lambda value: isinstance(value, bool),
     "viewer": _is_count,
     "in_control": lambda value: value is None or _is_count(value),

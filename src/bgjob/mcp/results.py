@@ -333,4 +333,5 @@ class Killing(Answer):
             exit_code=exit_code(kill.job.state),
             signal=signal,
             job_id=meant_id(kill.job, asked),
+            hint=kill.hint,
         )

@@ -44,15 +44,15 @@ def outcome_of(dead: Exit, cause: Cause, duration_s: float, log: LogWriter, limi
     return outcome
 
 
-def write_outcome(outcome: Record) -> bool:
-    """False: not now, the disk is full."""
+def write_outcome(outcome: Record) -> str | None:
+    """Why it cannot be written now, e.g. because the disk is full; None: it is on disk."""
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome)
     except FileNotFoundError:
         pass  # the job's directory was removed: no client will ask how it ended
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 def make_durable(lock: int) -> None:

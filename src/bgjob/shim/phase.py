@@ -19,6 +19,7 @@ class Running:
         self.pid = pid
         """0 until the job is started."""
         self.stopping: Cause | None = None
+        self.unrecorded: Unrecorded | None = None
 
 
 class Pausing:
@@ -29,12 +30,25 @@ class Pausing:
     def __init__(self, last: Exit, cause: Cause, until: float) -> None:
         self.last, self.cause, self.until = last, cause, until
         self.stopping: Cause | None = None
+        self.unrecorded: Unrecorded | None = None
         self.timer: Timer | None = None
         """Begins the next run; None while processes of the last are left."""
 
 
+class Unrecorded:
+    """How the job ended, which cannot be written down now. Its process stays a zombie until that is done."""
+
+    def __init__(self, outcome: Record, why: str) -> None:
+        self.outcome, self.why = outcome, why
+
+    def told(self) -> Record:
+        return {**self.outcome, "reason": f"this end cannot be recorded: {self.why}"}
+
+
 class Over:
     """The outcome is on disk. Processes that the job has left behind may still live."""
+
+    unrecorded = None
 
     def __init__(self, pid: int, outcome: Record, stopping: Cause | None = None) -> None:
         self.pid, self.outcome, self.stopping = pid, outcome, stopping

@@ -107,6 +107,8 @@ class Requests:
         phase = self._phase()
         outcome = phase.outcome if isinstance(phase, Over) else None
         unread = self._stdin.unread_bytes()
+        if phase.unrecorded:
+            more["unrecorded"] = phase.unrecorded.told()
         connection.answer(ok=True, pid=phase.pid, end=self._log.end, outcome=outcome, unread=unread, **more)
 
     def _tell_waiter(self, waiter: Waiter) -> None:

@@ -39,10 +39,10 @@ class Stop:
     def tell_when_done(self, connection: Connection, was_running: bool) -> None:
         self._connections.append((connection, was_running))
 
-    def done(self) -> None:
+    def done(self, **more: object) -> None:
         """No process is left."""
         for connection, was_running in self._connections:
-            connection.answer(ok=True, was_running=was_running, processes=self._processes)
+            connection.answer(ok=True, was_running=was_running, processes=self._processes, **more)
         self._connections.clear()
 
     def reset(self) -> None:

@@ -30,7 +30,7 @@ from bgjob.shim.cause import KILLED, TIMED_OUT, Cause
 from bgjob.shim.control_server import ControlServer
 from bgjob.shim.loop import READABLE, Loop, signal_pipe
 from bgjob.shim.outcome import make_durable, outcome_of, reserve_outcome, seal_outcome, write_outcome
-from bgjob.shim.phase import Over, Pausing, Running
+from bgjob.shim.phase import Over, Pausing, Running, Unrecorded
 from bgjob.shim.prompts import PromptDetector
 from bgjob.shim.pump import Pump
 from bgjob.shim.requests import Requests
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     Stopping = tuple[str, int, float]
     """A cause, a signal, and when SIGKILL follows."""
 
-RETRY_S = 0.2
+# Between two tries to write a record; each pause is twice the last.
+RETRY_S, LONGEST_RETRY_S = 0.2, 30.0
 # the caller, who has been answered meanwhile, may go on at once with the next job
 DURABLE_AFTER_S = 0.02
 # a client that kills the job is answered first, if the other processes of the job end so soon
@@ -80,6 +81,7 @@ class Supervisor:
         self._is_sealed = False
         self.started = time.monotonic()
         self._retry: Timer | None = None
+        self._retry_s = RETRY_S
         self._loop = loop = Loop()
         stops = spec.get("on_output_limit") == "stop"
         self._limits = self._made_limits() if spec.get("limits") or stops else None
@@ -188,12 +190,13 @@ class Supervisor:
         self._phase.stopping = Cause(cause)
         self._stop.begin(signal_number, kill_at - time.monotonic())
 
-    def record_run(self, run: bytes) -> None:
+    def record_run(self, run: bytes, retry_s: float = RETRY_S) -> None:
         """Who is who in the process table. The job does not wait for a disk that is full."""
         try:
             jobdir.write_whole(jobdir.RUN, run)
         except OSError:
-            self._loop.call_later(RETRY_S, lambda: self.record_run(run))
+            later_s = min(2 * retry_s, LONGEST_RETRY_S)
+            self._loop.call_later(retry_s, lambda: self.record_run(run, later_s))
 
     def _watch_child(self, pid: int) -> None:
         """SIGCHLD tells of its end too, but its byte in our pipe takes memory, and may get lost."""
@@ -271,20 +274,22 @@ class Supervisor:
 
     def _time_out(self) -> None:
         self._reap()
-        if not isinstance(self._phase, Over):
+        if not isinstance(self._phase, Over) and not self._phase.unrecorded:
             self._end_by(TIMED_OUT, signal.SIGTERM, DEFAULT_GRACE_S)
 
     def _kill(self, signal_number: int, grace_s: float) -> bool:
         """Whether the job was running. A job that has ended by itself was not killed."""
         self._reap()
-        was_running = not isinstance(self._phase, Over)
+        was_running = not isinstance(self._phase, Over) and not self._phase.unrecorded
         self._end_by(KILLED, signal_number, grace_s)
+        if self._phase.unrecorded:
+            self._retry_in(0.0)  # this answers the client
         return was_running
 
     def _end_by(self, cause: Cause, signal_number: int, grace_s: float) -> None:
         """The first cause counts; but the end of one run is replaced by the end of a job with several."""
         phase = self._phase
-        if isinstance(phase, Pausing) and cause.ends_one_run:
+        if phase.unrecorded or (isinstance(phase, Pausing) and cause.ends_one_run):
             return self._stop.begin(signal_number, grace_s)  # its run has ended already
         if phase.stopping is None or (self._rerun and phase.stopping.ends_one_run):
             phase.stopping = cause
@@ -299,7 +304,7 @@ class Supervisor:
         while dead := self._first_dead():
             phase = self._phase
             if isinstance(phase, Running) and dead.pid == phase.pid and not self._record(phase, dead):
-                return self._retry_in(RETRY_S)  # the zombie is kept until then
+                return self._retry_later()  # the zombie is kept until then
             child.reap(dead)
         self._go_on()
 
@@ -339,7 +344,11 @@ class Supervisor:
 
     def _end_pause(self, pausing: Pausing) -> None:
         if not self._write_outcome(pausing.last, pausing.stopping or pausing.cause):
-            self._retry_in(RETRY_S)
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        self._retry_in(self._retry_s)
+        self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
     def _retry_in(self, delay_s: float) -> None:
         if self._retry:
@@ -348,13 +357,27 @@ class Supervisor:
 
     def _write_outcome(self, dead: Exit, cause: Cause) -> bool:
         self._pump.drain()
-        duration_s = time.monotonic() - self.started
-        outcome = outcome_of(dead, cause, duration_s, self._log, self._limits)
-        if not write_outcome(outcome):
+        outcome = self._outcome(dead, cause)
+        if why := write_outcome(outcome):
+            self._tell_unrecorded(Unrecorded(outcome, why))
             return False
         self._phase = Over(self._phase.pid, outcome, self._phase.stopping)
         self._announce(outcome)
         return True
+
+    def _outcome(self, dead: Exit, cause: Cause) -> Record:
+        if self._phase.unrecorded:
+            return self._phase.unrecorded.outcome
+        return outcome_of(dead, cause, time.monotonic() - self.started, self._log, self._limits)
+
+    def _tell_unrecorded(self, unrecorded: Unrecorded) -> None:
+        """Clients that wait for the end are not kept waiting for a disk; slot and outcome wait for it."""
+        assert not isinstance(self._phase, Over)
+        self._phase.unrecorded = unrecorded
+        self._waiters.on_end()
+        if not processes.alive(processes.descendants(os.getpid())):
+            self._stop.done(unrecorded=unrecorded.told())
+            self._stop.reset()  # a zombie that is kept is not killed again and again
 
     def _announce(self, outcome: Record) -> None:
         """Visible first, durable right after."""

@@ -79,7 +79,7 @@ def read_state(directory: str) -> State:
 def _found_state(directory: str) -> State:
     match queue_dir.phase(directory):
         case "ended", outcome:
-            return _end(outcome)
+            return end_from(outcome)
         case "running", _:
             return Running(run_from(jobdir.read_record(f"{directory}/{RUN}")))
         case "queued", _:
@@ -151,7 +151,7 @@ def run_from(record: Record | None) -> Run | None:
         return None
 
 
-def _end(record: Record) -> End | Unreadable:
+def end_from(record: Record) -> End | Unreadable:
     """Any record tells that the job has ended, even if not how."""
     try:
         return end_of(_understood(record))
