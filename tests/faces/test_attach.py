@@ -171,6 +171,25 @@ class TestQuestionsOfAJobToItsTerminal:
         jobs.wait_for([job.id], pattern=r"\[6n")
         return job
 
+    def test_a_job_neither_renames_nor_resets_the_terminal_nor_learns_what_it_is(
+        self, jobs: Jobs, person: Enter
+    ) -> None:
+        """It is in tmux, which would answer with what it is, and whose history a reset would clear."""
+        asks = r"printf '\033]2;PWNED\007\033c\033[>0q\033[6n'; head -c 17 | od -An -c; echo asked"
+        job = jobs.execute(f"stty raw -echo; read _; {asks}; cat", pty=True)
+        ann = person("ann", columns=90)
+        ann.run("echo before")
+        ann.wait_for("\nbefore")
+        ann.run(f"{BGJOB} attach {job.id}")
+        wait_until(lambda: shown_size(jobs, job.id) == (24, 90), "she is attached")
+        ann.press("C-j")
+        wait_until(lambda: "asked" in jobs.output(job.id).stdout, "its questions are answered")
+        said = "".join(jobs.output(job.id).stdout.split())
+        assert "033P>|bgjob033\\033[1;1R" in said
+        assert "tmux" not in said
+        assert "PWNED" not in ann.modes
+        assert "before" in ann.scrollback
+
     def test_a_question_of_the_past_is_not_answered(self, jobs: Jobs, job: Job, person: Enter) -> None:
         ann = person("ann", columns=90)
         ann.run(f"{BGJOB} attach {job.id}")

@@ -28,12 +28,21 @@ class TerminalState(Frozen):
     size: tuple[int, int]
     """Rows and columns."""
 
-    def painted(self) -> bytes:
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Row and column, from 1."""
+        screen = self.terminal.screen()
+        return screen.cursor_row, screen.cursor_column
+
+    def painted(self, *, title: bool = True) -> bytes:
         """What brings another terminal of this size into this state, whatever it showed before.
+
+        `title`: the one that the job gave it, too.
 
         What the job has begun to print comes after it: `terminal.begun()`.
         """
-        return RESET + CLEAR + painted(self.terminal.picture()) + self.input_modes
+        picture = self.terminal.picture()
+        return RESET + CLEAR + painted(picture if title else picture._replace(title="")) + self.input_modes
 
 
 def terminal_state(context: Context, job_id: str) -> TerminalState:

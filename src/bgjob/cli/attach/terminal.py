@@ -8,6 +8,7 @@ import os
 import signal
 import termios
 import tty
+from functools import cache
 
 from bgjob.api.attach import Attachment, Size, check_can_attach
 from bgjob.api.context import Context
@@ -23,7 +24,7 @@ from bgjob.output.tty_text import one_line
 from bgjob.terminal.emulator import Terminal
 from bgjob.terminal.live import LiveOutput, questions_in
 from bgjob.terminal.painting import FRESH, rows_painted
-from bgjob.terminal.replies import are_replies
+from bgjob.terminal.replies import answer_to, are_replies
 from bgjob.terminal.size import drawable
 
 # So far behind, a person gets a new screen instead of all that they have missed.
@@ -68,16 +69,24 @@ class PersonAtTerminal:
             if isinstance(piece, Begin):
                 self._shown = self._begun(piece)
             elif self._shown:
-                self._shown.feed(piece, answers=self._attachment.is_in_control)
+                self._answer(self._shown.feed(piece))
         if self._shown:
             self._shown.flush()
 
     def _begun(self, begin: Begin) -> "_Passed | _Drawn":
         """From what the job's terminal shows now; what it has shown before is not replayed."""
         shown = _Passed(begin.state) if begin.state.size == own_size() else _Drawn(begin.state)
-        if self._attachment.is_in_control:  # it may be since a moment ago
-            write_all(1, questions_in(begin.missed))
+        self._answer(questions_in(begin.missed))  # it may be in control since a moment ago
         return shown
+
+    def _answer(self, questions: list[bytes]) -> None:
+        """In the name of the terminal, which is not asked."""
+        if not questions or not self._attachment.is_in_control:
+            return
+        state = cache(lambda: terminal_state(self._context, self._attachment.job_id))
+        said = (answer_to(each, lambda: state().cursor, lambda: state().size) for each in questions)
+        if answers := b"".join(said):
+            self._attachment.type(answers, is_reply=True)
 
     def typed(self, data: bytes) -> bool:
         before, leaves = self._key.split(data)
@@ -103,11 +112,13 @@ class _Passed:
 
     def __init__(self, state: TerminalState) -> None:
         self._live = LiveOutput()
-        write_all(1, state.painted())
-        self.feed(state.terminal.begun(), answers=False)
+        write_all(1, state.painted(title=False))
+        self.feed(state.terminal.begun())
 
-    def feed(self, data: bytes, *, answers: bool) -> None:
-        write_all(1, self._live.feed(data, answers=answers))
+    def feed(self, data: bytes) -> list[bytes]:
+        """Questions that the job asks its terminal."""
+        write_all(1, self._live.feed(data))
+        return self._live.questions()
 
     def flush(self) -> None:
         pass
@@ -118,13 +129,14 @@ class _Drawn:
 
     def __init__(self, state: TerminalState) -> None:
         self._terminal: Terminal = state.terminal
+        self._live = LiveOutput()
         self._before: list[str] = []
         write_all(1, b"\x1b[?1049l" + FRESH.encode() + CLEAR)
 
-    def feed(self, data: bytes, *, answers: bool) -> None:
+    def feed(self, data: bytes) -> list[bytes]:
         self._terminal.feed(data)
-        if answers:
-            write_all(1, questions_in(data))
+        self._live.feed(data)
+        return self._live.questions()
 
     def flush(self) -> None:
         """Only rows that have changed; the terminal cuts them at its edge, because it does not wrap."""

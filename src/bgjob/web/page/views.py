@@ -32,7 +32,7 @@ class TerminalView:
         self._attachment, self._events = attachment, events
         self._feed = TerminalFeed(context, attachment, MOST_BEHIND_BYTES)
         self._feed.go_on_from(at)
-        self._live = LiveOutput()
+        self._live = LiveOutput(titles=True)
         self._is_place_known = True
         self._next_at = 0.0
 
@@ -54,12 +54,12 @@ class TerminalView:
         return rest_s
 
     def _begin(self, state: TerminalState) -> None:
-        self._live, begun = LiveOutput(), state.terminal.begun()
+        self._live, begun = LiveOutput(titles=True), state.terminal.begun()
         self._is_place_known = not begun
-        put_screen(self._events, state, self._live.feed(begun, answers=False), self._place())
+        put_screen(self._events, state, self._live.feed(begun), self._place())
 
     def _pass_on(self, data: bytes) -> None:
-        passed = self._live.feed(data, answers=False)
+        passed = self._live.feed(data)
         self._is_place_known = self._is_place_known or self._live.withheld_bytes == 0
         if passed:
             self._events.put("bytes", {"at": self._place(), "data": b64encode(passed).decode()})
