@@ -1,6 +1,9 @@
 """What a session has still to be told, on disk: claimed once, held by a call that waits, and cleaned up."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from bgjob.home import sessions
+from bgjob.home.sessions import MOST_CLAIMED, Claims
 from bgjob.store import retention
 from bgjob.store.store import Store
 from bgjob.system.client_session import client_process
@@ -36,35 +40,111 @@ def entries(store: Store) -> list[Path]:
     return [path for session in Path(store.home, "sessions").iterdir() for path in session.iterdir()]
 
 
-def test_of_many_who_claim_an_end_one_tells_it(store: Store) -> None:
+def claimed(store: Store, job_id: str) -> Claims | None:
+    claims = Claims()
+    return claims if sessions.claim_unless_held(store.home, SESSION, job_id, claims) else None
+
+
+def test_of_many_who_claim_an_end_one_reports_it(store: Store) -> None:
+    def report(job_id: str) -> bool:
+        claims = claimed(store, job_id)
+        if claims:
+            claims.reported()
+        return claims is not None
+
     for _ in range(50):
-        job_id = str(uuid4())
-        sessions.expect(store.home, SESSION, job_id)
+        sessions.expect(store.home, SESSION, job_id := str(uuid4()))
         with ThreadPoolExecutor(4) as pool:
-            claims = [
-                pool.submit(claim, store.home, SESSION, job_id)
-                for claim in (sessions.claim, sessions.claim_unless_held) * 2
-            ]
-            assert [claim.result() for claim in claims].count(True) == 1
+            assert sum(pool.map(report, [job_id] * 4)) == 1
+
+
+def test_an_end_that_is_claimed_is_reported_by_others_if_it_is_given_up(store: Store) -> None:
+    sessions.expect(store.home, SESSION, job_id := str(uuid4()))
+    first = claimed(store, job_id)
+    assert first
+    assert claimed(store, job_id) is None
+    first.give_up()
+    sessions.claim(store.home, SESSION, job_id, first)  # too late: nobody will write it
+    second = claimed(store, job_id)
+    assert second
+    with pytest.raises(OSError, match="full"):
+        second.deliver(fails)
+    last = claimed(store, job_id)
+    assert last
+    last.deliver(lambda: None)
+    assert (claimed(store, job_id), entries(store)) == (None, [])
+
+
+def fails() -> None:
+    raise OSError("full")
+
+
+def test_an_answer_that_says_it_anyway_reports_it_when_it_is_written(store: Store) -> None:
+    sessions.expect(store.home, SESSION, job_id := str(uuid4()))
+    answers = [Claims(), Claims()]
+    for answer in answers:
+        sessions.claim(store.home, SESSION, job_id, answer)
+    assert claimed(store, job_id) is None
+    for answer in answers:
+        answer.reported()
+        assert (claimed(store, job_id), entries(store)) == (None, [])
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_more_ends_than_are_held_at_a_time_are_reported_at_once(store: Store, is_written: bool) -> None:
+    job_ids = [str(uuid4()) for _ in range(MOST_CLAIMED + 2)]
+    for job_id in job_ids:
+        sessions.expect(store.home, SESSION, job_id)
+    claims = Claims()
+    assert all(sessions.claim_unless_held(store.home, SESSION, job_id, claims) for job_id in job_ids)
+    assert not any(claimed(store, job_id) for job_id in job_ids)
+    if is_written:
+        claims.reported()
+    else:
+        claims.give_up()
+    assert len(entries(store)) == (0 if is_written else len(job_ids))
 
 
 def test_an_end_that_a_call_waits_for_is_told_by_its_answer(store: Store) -> None:
     sessions.expect(store.home, SESSION, job_id := str(uuid4()))
     held = [sessions.hold(store.home, SESSION, job_id) for _ in range(2)]
     assert None not in held
-    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
+    assert not claimed(store, job_id)
     os.close(held[0] or -1)
-    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
-    assert sessions.claim(store.home, SESSION, job_id)
+    assert not claimed(store, job_id)
+    answer = Claims()
+    sessions.claim(store.home, SESSION, job_id, answer)
+    answer.reported()
     os.close(held[1] or -1)
-    assert not sessions.claim_unless_held(store.home, SESSION, job_id)
+    assert not claimed(store, job_id)
     assert sessions.hold(store.home, SESSION, job_id) is None
 
 
 def test_an_end_that_no_call_waits_for_any_more_can_be_told(store: Store) -> None:
     sessions.expect(store.home, SESSION, job_id := str(uuid4()))
     os.close(sessions.hold(store.home, SESSION, job_id) or -1)
-    assert sessions.claim_unless_held(store.home, SESSION, job_id)
+    claims = claimed(store, job_id)
+    assert claims
+    claims.reported()
+
+
+@pytest.mark.parametrize("step", ["write", "unlink"])
+def test_an_end_whose_reporter_is_killed_is_reported_by_the_next(store: Store, step: str) -> None:
+    """Before its text is written, or before it has noted that: then it is reported twice, but never not at all."""
+    sessions.expect(store.home, SESSION, job_id := str(uuid4()))
+    script = f"""
+import os, signal, sys
+from bgjob.home import sessions
+from bgjob.home.sessions import MOST_CLAIMED, Claims
+home, session, job_id = sys.argv[1:]
+claims = sessions.Claims()
+assert sessions.claim_unless_held(home, session, job_id, claims)
+os.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+claims.deliver(lambda: os.write(1, b"over"))
+"""
+    run = subprocess.run([sys.executable, "-c", script, store.home, SESSION, job_id], capture_output=True)  # noqa: PLW1510
+    assert (run.returncode, run.stdout) == (-signal.SIGKILL, b"" if step == "write" else b"over")
+    assert claimed(store, job_id)
 
 
 def test_a_job_has_ended_when_its_directory_says_so(store: Store) -> None:
@@ -103,7 +183,7 @@ class TestCleaningUp:
         for name in ("old", "young", "waits"):
             sessions.expect(store.home, name, job_id := ended_job(store))
             if name != "waits":
-                sessions.claim(store.home, name, job_id)
+                sessions.forget(store.home, name, job_id)
         sessions.note_client(store.home, "old process", "old")
         sessions.note_client(store.home, "young process", "young")
         sessions.note_client(store.home, running := str(client_process()), "old")

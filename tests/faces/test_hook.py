@@ -1,8 +1,10 @@
 """`bgjob hook`: a client's model is told once of each end, in the client's form, and never blocked by an error."""
 
+import contextlib
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,11 +20,11 @@ from bgjob.watch.ends import duration
 from bgjob.watch.notice import notice_of
 from tests.support.escapes import ESCAPES, as_text
 from tests.support.gate import Gate
-from tests.support.hooks import BGJOB, FORMS, PATIENT, Hooks, asking, is_silent, own_process
+from tests.support.hooks import BGJOB, FORMS, PATIENT, Hooks, asking, is_claimed, is_silent, own_process
 from tests.support.server import StartServer
 from tests.support.shims import kill_both
 from tests.support.stores import ended_job, job_with
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SESSION = "CLAUDE_CODE_SESSION_ID"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
@@ -375,6 +377,31 @@ class TestOnce:
             )
             assert (done.returncode, done.stderr) == (0, b"")
         assert "exit code 3" in claude.context()
+
+    def test_what_a_killed_hook_had_not_yet_written_is_told_the_next_time(
+        self, home: Path, claude: Hooks, start: Starter
+    ) -> None:
+        job_id = start.over(str(claude.session))
+        reads, writes = os.pipe()
+        os.set_blocking(writes, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writes, bytes(select.PIPE_BUF))
+        os.set_blocking(writes, True)
+        hook = subprocess.Popen(
+            [BGJOB, "hook", "claude"], stdin=subprocess.PIPE, stdout=writes, env=claude.environment
+        )
+        os.close(writes)
+        assert hook.stdin
+        hook.stdin.write(claude.given("UserPromptSubmit"))
+        hook.stdin.close()
+        wait_until(lambda: is_claimed(str(home), str(claude.session), job_id), "it is about to write")
+        assert claude.context() == ""
+        hook.kill()
+        hook.wait()
+        os.close(reads)
+        assert "exit code 3" in claude.context()
+        assert claude.context() == ""
 
 
 def spoil(home: Path, make: Callable[[Path], object]) -> None:

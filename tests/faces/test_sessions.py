@@ -1,11 +1,12 @@
 """A session is told once of each end, by whatever answers first: across servers, restarts and calls that wait."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
@@ -20,9 +21,9 @@ from bgjob.core.job import Exited
 from bgjob.home import sessions, waits
 from bgjob.mcp.news_line import news_fields
 from tests.support.gate import Gate
-from tests.support.hooks import Hooks, asking, is_held
+from tests.support.hooks import Hooks, asking, is_claimed, is_held, is_untold
 from tests.support.http_server import META, HttpServer, stateless
-from tests.support.raw_client import SERVE, RawClient
+from tests.support.raw_client import HANDSHAKE, SERVE, RawClient
 from tests.support.requires import linux_only
 from tests.support.server import CLAUDE_CODE, Server, StartServer
 from tests.support.shims import kill_both
@@ -54,6 +55,15 @@ def news(server: Server) -> str | None:
     return server.call("list_jobs", status="queued").get("news")
 
 
+@contextlib.contextmanager
+def client_of(home: Path, session: str) -> Iterator[RawClient]:
+    """One that calls itself Claude Code, whose sessions have a name."""
+    with RawClient(home, **{SESSION: session}) as client:
+        client.ask("initialize", {**HANDSHAKE, "clientInfo": {"name": "claude-code", "version": "1"}})
+        client.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        yield client
+
+
 class TestServers:
     def test_a_server_that_was_killed_leaves_its_news_to_the_next_one_of_the_session(
         self, start_server: StartServer, session: str, ended: Ended
@@ -66,6 +76,30 @@ class TestServers:
         assert news(other) is None
         assert news(next_one) == f'"tests" ({job_id[:8]}) failed with exit code 3.'
         assert news(next_one) is None
+
+    @pytest.mark.parametrize("tool", ["list_jobs", "get_job_status"])
+    def test_an_end_that_a_killed_server_had_not_yet_written_is_told_by_the_next_one(
+        self, home: Path, jobs: Jobs, session: str, ended: Ended, tool: str
+    ) -> None:
+        """As news, and by an answer about the job: the client does not read, so that it is not written."""
+        job_id = jobs.execute("exit 3", name="tests", by={"session": session}).id
+        ended(job_id)
+        arguments = {"status": "queued"} if tool == "list_jobs" else {"job_id": job_id}
+        with client_of(home, session) as client:
+            for _ in range(50):  # far more than a pipe holds
+                client.send("tools/list")
+            client.send_call(tool, arguments)
+            wait_until(lambda: is_claimed(str(home), session, job_id), "its answer is made")
+            client.process.kill()
+            client.process.wait()
+            told = b"".join(client.stdout.readlines())
+            assert b"exit code 3" not in told
+            assert b'"exit_code":3' not in told
+        with client_of(home, session) as client:
+            answer = client.call("list_jobs", {"status": "queued"})["structuredContent"]
+            assert answer["news"] == f"tests ({job_id[:8]}) failed with exit code 3."
+            wait_until(lambda: not is_untold(str(home), session, job_id), "it is noted")
+            assert "news" not in client.call("list_jobs", {"status": "queued"})["structuredContent"]
 
     def test_of_two_servers_of_one_session_one_tells(
         self, start_server: StartServer, session: str, ended: Ended
@@ -215,7 +249,7 @@ class TestWaiting:
             wait_until(lambda: is_held(jobs.home, session, job_id))
             gate.open()
             assert "3" in json.dumps(call.result())
-        assert not sessions.claim(jobs.home, session, job_id)
+        wait_until(lambda: not is_untold(jobs.home, session, job_id))
         assert (news(server), news(other)) == (None, None)
 
     def test_a_wait_whose_time_was_up_is_told_of_the_end_later(
@@ -259,7 +293,7 @@ class TestWaiting:
         server = start_server(**{SESSION: session})
         job_id = server.execute("cat")
         server.call("kill_job", job_id=job_id)
-        assert not sessions.claim(jobs.home, session, job_id)
+        wait_until(lambda: not is_untold(jobs.home, session, job_id))
 
     def test_so_is_a_job_that_ends_by_what_was_typed(
         self, start_server: StartServer, session: str, jobs: Jobs
@@ -268,7 +302,7 @@ class TestWaiting:
         job_id = server.execute("read x; exit 3")
         answer = server.call("interact_with_job", job_id=job_id, input="x", wait_s=PATIENCE_S)
         assert answer["status"] == "failed"
-        assert not sessions.claim(jobs.home, session, job_id)
+        wait_until(lambda: not is_untold(jobs.home, session, job_id))
 
 
 class TestVerbs:
@@ -289,13 +323,13 @@ class TestVerbs:
         job_id = jobs.execute("exit 3", by={"session": session}).id
         ended(job_id)
         self.VERBS[verb](jobs, job_id, session)
-        assert not sessions.claim(jobs.home, session, job_id)
+        assert not is_untold(jobs.home, session, job_id)
 
     def test_so_does_one_that_types(self, jobs: Jobs, session: str) -> None:
         job_id = jobs.execute("read x", by={"session": session}).id
         done = jobs.interact(job_id, Typed("x"), wait_s=PATIENCE_S, session=session)
         assert isinstance(done.job.state, Exited)
-        assert not sessions.claim(jobs.home, session, job_id)
+        assert not is_untold(jobs.home, session, job_id)
 
     @pytest.mark.parametrize("verb", ["wait", "events"])
     def test_an_answer_that_nobody_will_read_claims_nothing(
@@ -311,7 +345,7 @@ class TestVerbs:
         else:
             jobs.events(kinds=["ended"], timeout_s=PATIENCE_S, session=session, cancellation=cancellation)
         caller.close()
-        assert sessions.claim(jobs.home, session, job_id)
+        assert is_untold(jobs.home, session, job_id)
 
     def test_so_does_its_line_of_news(self, jobs: Jobs, session: str, ended: Ended) -> None:
         ended(jobs.execute("exit 3", by={"session": session}).id)
@@ -340,7 +374,7 @@ class TestEvents:
     ) -> None:
         ours = over(session)
         told, _, also_ours = over(session), over("another"), over(session)
-        assert sessions.claim(jobs.home, session, told)
+        sessions.forget(jobs.home, session, told)
         answer = jobs.events(timeout_s=PATIENCE_S, session=session)
         assert [(each.kind, each.job_id) for each in answer.events] == [("ended", ours), ("ended", also_ours)]
         assert not jobs.events(answer.cursor).events

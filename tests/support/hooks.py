@@ -125,3 +125,16 @@ def is_held(home: str, session: str, job_id: str) -> bool:
     return any(
         (words[1], words[3]) == ("FLOCK", "READ") and words[5].endswith(f":{inode}") for words in locks
     )
+
+
+def is_untold(home: str, session: str, job_id: str) -> bool:
+    """The session still has to be told of this end."""
+    return Path(sessions._entry(home, session, job_id)).exists()
+
+
+def is_claimed(home: str, session: str, job_id: str) -> bool:
+    """A process is about to report this end, or has reported it."""
+    with contextlib.suppress(FileNotFoundError):
+        inode = Path(sessions._entry(home, session, job_id)).stat().st_ino
+        return f":{inode} " in Path("/proc/locks").read_text()
+    return True

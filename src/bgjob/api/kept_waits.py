@@ -19,14 +19,14 @@ from bgjob.api.missed import missed
 from bgjob.api.output import Shown
 from bgjob.api.prompt import hides_input, prompt_told
 from bgjob.api.results import Waited
-from bgjob.api.session import expect
+from bgjob.api.session import expect, note_told
 from bgjob.api.spec import new_id
 from bgjob.api.wait import BREATHER_S, Cancellation, Mode, Wait, conditions_of
 from bgjob.core.errors import BgjobError, StoreUnusable
 from bgjob.core.frozen import NOTHING, Frozen, replace
 from bgjob.core.job import Running, called
 from bgjob.core.late_pattern import late_pattern
-from bgjob.home import jobdir, sessions, waits
+from bgjob.home import jobdir, waits
 from bgjob.store.record_schema import Malformed, wait_end_of, wait_of
 from bgjob.system.readiness import is_readable
 
@@ -146,14 +146,14 @@ def wait_end(context: Context, wait: KeptWait) -> WaitEnd | None:
     """None: it goes on, or nobody has looked since it was over. Who asks will tell the session."""
     waits.note_asked(context.store.home, wait.id)
     end = _end_in(waits.ended(context.store.home, wait.id))
-    return end and _told(context.store.home, wait, end)
+    return end and _told(context, wait, end)
 
 
 def end_wait(context: Context, wait: KeptWait, end: WaitEnd) -> WaitEnd:
     """How it has ended: as we say, or as another process has said."""
     context.live_waits.forget(wait.id)
     home = context.store.home
-    return _told(home, wait, _end_in(waits.end(home, wait.id, vars(end))) or end)
+    return _told(context, wait, _end_in(waits.end(home, wait.id, vars(end))) or end)
 
 
 def _end_in(record: Mapping[str, Any] | None) -> WaitEnd | None:
@@ -163,9 +163,8 @@ def _end_in(record: Mapping[str, Any] | None) -> WaitEnd | None:
     return None
 
 
-def _told(home: str, wait: KeptWait, end: WaitEnd) -> WaitEnd:
-    for job_id in end.told if wait.session else ():
-        sessions.claim(home, str(wait.session), job_id)
+def _told(context: Context, wait: KeptWait, end: WaitEnd) -> WaitEnd:
+    note_told(context, wait.session or None, end.told)
     return end
 
 

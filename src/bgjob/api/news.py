@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator
 
 from bgjob.api.context import Context
-from bgjob.api.session import note_prompts_told, note_told
+from bgjob.api.session import claiming, note_prompts_told, note_told
 from bgjob.core.errors import JobNotFound, StoreUnusable
 from bgjob.core.job import JOB_ID, SHORT_ID_CHARACTERS, Ended, Job, called, end_details
 from bgjob.home import jobdir, sessions
@@ -38,7 +38,7 @@ def news(
         if context.settings.news and context.news_gate.is_open(session):
             ended = untold_ends(context, session)
             withheld = _told_otherwise(context, session, asked) if ended else set()
-            ours = [job for job in ended if job.id not in withheld and _is_ours(context, session, job.id)]
+            ours = _claimed(context, session, [job for job in ended if job.id not in withheld])
             if len(ours) < len(ended):
                 context.news_gate.open(session)
             return _line(ours) if ours else None
@@ -74,8 +74,10 @@ def untold_in_log(context: Context, session: str) -> tuple[Cursor | None, Collec
     return place, untold
 
 
-def _is_ours(context: Context, session: str, job_id: str) -> bool:
-    return sessions.claim_unless_held(context.store.home, session, job_id)
+def _claimed(context: Context, session: str, jobs: list[Job]) -> list[Job]:
+    home = context.store.home
+    with claiming() as claims:
+        return [job for job in jobs if sessions.claim_unless_held(home, session, job.id, claims)]
 
 
 def _told_otherwise(context: Context, session: str, asked: Iterable[str]) -> set[str]:

@@ -3,14 +3,17 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 
 from bgjob.api.context import Context
 from bgjob.api.snapshot import Snapshot
 from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, Running
 from bgjob.home import sessions
+from bgjob.home.sessions import Claims
 
 MOST_HELD = 100
+_REPORTED: ContextVar[Claims | None] = ContextVar("_REPORTED", default=None)
 
 
 def expect(context: Context, session: str | None, job_id: str) -> None:
@@ -41,10 +44,38 @@ def answering(context: Context, session: str | None, job_ids: Sequence[str]) -> 
         yield
 
 
+@contextlib.contextmanager
+def reporting(claims: Claims) -> Iterator[None]:
+    """The answer that is made meanwhile reports these ends, once its maker has written it."""
+    token = _REPORTED.set(claims)
+    try:
+        yield
+    except BaseException:
+        claims.give_up()
+        raise
+    finally:
+        _REPORTED.reset(token)
+
+
+@contextlib.contextmanager
+def claiming() -> Iterator[Claims]:
+    """The claims of the answer that is being made. Where nobody says when that is written, it counts as written."""
+    claims = _REPORTED.get()
+    if claims is not None:
+        yield claims
+        return
+    claims = Claims()
+    with reporting(claims):
+        yield claims
+    claims.reported()
+
+
 def note_told(context: Context, session: str | None, job_ids: Iterable[str]) -> None:
     """An answer says that these jobs have ended."""
-    for job_id in job_ids if session is not None else ():
-        sessions.claim(context.store.home, session or "", job_id)
+    if session is not None:
+        with claiming() as claims:
+            for job_id in job_ids:
+                sessions.claim(context.store.home, session, job_id, claims)
 
 
 def note_prompts_told(context: Context, session: str, job_ids: Iterable[str]) -> None:

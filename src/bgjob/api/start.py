@@ -261,7 +261,7 @@ def _expected(context: Context, spec: Spec) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        sessions.claim(context.store.home, session, spec.id)
+        sessions.forget(context.store.home, session, spec.id)
         raise
 
 

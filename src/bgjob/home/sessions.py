@@ -6,10 +6,10 @@
                                when it had printed n bytes
     sessions/<key>.client      of a client's process: the session that its server knows; kept while it runs
 
-The name of a session is its client's business, so a digest of it is the key. Whoever tells of an end removes
-the file first, and of several processes that try only one succeeds: an end is told once. The file is there
-before the job, so that an end at once is not missed. A lock is free when its holder is gone: the end that a
-killed server would have told is told by the next process that looks.
+The name of a session is its client's business, so a digest of it is the key. A process that is about to report
+an end locks the file, writes its answer, and only then removes the file: of several processes that try, one gets
+the lock. The file is there before the job, so that an end at once is not missed. A lock is free when its holder
+is gone: the end that a killed process has not reported is reported by the next one that looks.
 
 A client may begin a new session in the same process, of which its server is not told, but its hooks are.
 """
@@ -26,6 +26,8 @@ from bgjob.system.client_session import is_running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bgjob.home.jobdir import Record
 
 SESSIONS = "sessions"
@@ -34,6 +36,9 @@ ASKED = ".asked-"
 # A cleaner may remove a directory that we have just made.
 TRIES = 3
 LOCK_TRIES = 10
+# At a time: each is a descriptor. Of an end beyond them the file is removed before it is reported.
+MOST_CLAIMED = 200
+REMOVED = -1
 LOST: Record = {"cause": "lost"}
 
 
@@ -79,26 +84,89 @@ def outcome_of(home: str, job_id: str) -> Record | None:
     return outcome or LOST if phase in ("ended", "lost") else None
 
 
-def claim(home: str, session: str, job_id: str) -> bool:
-    """True: the caller is the one to tell the session of this end. For an answer that says it anyway."""
+class Claims:
+    """The ends that one text reports. Until it is written nobody else reports them.
+
+    If the process is killed before, the next one that looks reports them; if it is killed after the text was
+    written and before `reported`, they are reported twice. Methods may be called from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[str, int | None]] = []
+        self._is_over = False
+
+    def add(self, path: str, fd: int | None) -> None:
+        self._held.append((path, fd))
+        if self._is_over:
+            self.give_up()
+
+    def reported(self) -> None:
+        """The text is written."""
+        self._release(is_reported=True)
+
+    def give_up(self) -> None:
+        """The text will not be written: others may report them, also those that are added later."""
+        self._release(is_reported=False)
+
+    def deliver(self, write: Callable[[], object]) -> None:
+        """Writes the text. If that fails, others may report them."""
+        try:
+            write()
+        except BaseException:
+            self.give_up()
+            raise
+        self.reported()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def _release(self, *, is_reported: bool) -> None:
+        self._is_over = True
+        while self._held:
+            path, fd = self._held.pop()
+            try:
+                if fd == REMOVED and not is_reported:
+                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+                elif fd != REMOVED and is_reported:
+                    os.unlink(path)
+            except OSError:
+                pass  # another answer says it too
+            if fd is not None and fd != REMOVED:
+                os.close(fd)
+
+
+def forget(home: str, session: str, job_id: str) -> None:
+    """The session need not be told of this end."""
     try:
-        if not _is_there(home, session):
-            return False
-        os.unlink(_entry(home, session, job_id))
+        if _is_there(home, session):
+            os.unlink(_entry(home, session, job_id))
     except OSError:
-        return False
-    return True
+        pass
 
 
-def claim_unless_held(home: str, session: str, job_id: str) -> bool:
-    """The same, for news and hooks: False also if a call that waits for the job will tell it."""
-    fd = _opened(home, session, job_id)
+def claim(home: str, session: str, job_id: str, claims: Claims) -> None:
+    """For an answer that says how the job ended, whether or not others have."""
+    if len(claims) < MOST_CLAIMED and (fd := hold(home, session, job_id)) is not None:
+        claims.add(_entry(home, session, job_id), fd)
+    elif _is_expected(home, session, job_id):
+        claims.add(_entry(home, session, job_id), None)
+
+
+def claim_unless_held(home: str, session: str, job_id: str, claims: Claims) -> bool:
+    """For news and hooks: False if another process reports this end, or a call waits for the job and will."""
+    path, fd = _entry(home, session, job_id), _opened(home, session, job_id)
     if fd is None:
         return False
-    try:
-        return try_lock(fd) and claim(home, session, job_id)
-    finally:
-        os.close(fd)
+    # Without a name it has been reported since we opened it.
+    is_ours = try_lock(fd) and os.fstat(fd).st_nlink > 0
+    if is_ours and len(claims) < MOST_CLAIMED:
+        claims.add(path, fd)
+        return True
+    if is_ours:
+        os.unlink(path)
+        claims.add(path, REMOVED)
+    os.close(fd)
+    return is_ours
 
 
 def hold(home: str, session: str, job_id: str) -> int | None:
@@ -166,6 +234,13 @@ def directory_of(home: str, session: str) -> str:
 
 def client_file(home: str, process: str) -> str:
     return f"{home}/{SESSIONS}/{_key(process)}.client"
+
+
+def _is_expected(home: str, session: str, job_id: str) -> bool:
+    try:
+        return _is_there(home, session) and os.path.lexists(_entry(home, session, job_id))
+    except OSError:
+        return False
 
 
 def _opened(home: str, session: str, job_id: str) -> int | None:

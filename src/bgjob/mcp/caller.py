@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bgjob.api import Cancellation
 from bgjob.core.frozen import NOTHING
+from bgjob.home.sessions import Claims
 from bgjob.output.cleaner import without_hidden
 from bgjob.protocol.jsonrpc import Message
 from bgjob.protocol.request import Request
@@ -44,6 +45,8 @@ class Caller:
         self._mutex = threading.Lock()
         self._cancellation: Cancellation | None = None
         self.is_cancelled = False
+        self.claims = Claims()
+        """The ends that the answer to this request reports, once it is written."""
 
     @property
     def by(self) -> dict[str, str]:
@@ -68,6 +71,14 @@ class Caller:
         with self._mutex:
             if not self.is_cancelled:
                 self._send(message)
+
+    def answer(self, send: Callable[[Callable[[], None]], None]) -> None:
+        """`send`: sends the answer and calls back when it is written. A cancelled request gets none."""
+        with self._mutex:
+            if self.is_cancelled:
+                self.claims.give_up()
+            else:
+                send(self.claims.reported)
 
     def drain(self) -> None:
         """Not under the mutex: the request can be cancelled meanwhile."""

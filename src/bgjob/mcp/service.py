@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bgjob.api import Cancellation, Jobs
+from bgjob.api.session import reporting
 from bgjob.core.scopes import Scope
 from bgjob.mcp import tasks
 from bgjob.mcp.caller import Caller, Channel
@@ -72,7 +73,8 @@ class Service:
     def perform(self, request: Request, caller: Caller) -> Message:
         """The answer. An error is an answer too: this raises nothing."""
         try:
-            return request.result(self._handlers[request.method](request, caller))
+            with reporting(caller.claims):
+                return request.result(self._handlers[request.method](request, caller))
         except RpcError as problem:
             return request.error(problem)
         except Exception:  # noqa: BLE001

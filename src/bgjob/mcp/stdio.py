@@ -89,8 +89,8 @@ class _Session:
             self._outbox.wait_for_room()
         self._finish()
 
-    def _send(self, message: Message) -> None:
-        self._outbox.send(encoded(message) + b"\n")
+    def _send(self, message: Message, on_written: Callable[[], None] | None = None) -> None:
+        self._outbox.send(encoded(message) + b"\n", on_written)
 
     # -- requests -----------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class _Session:
 
     def _answer(self, request: Request, caller: Caller) -> None:
         try:
-            caller.send(self._service.perform(request, caller))
+            caller.answer(partial(self._send, self._service.perform(request, caller)))
         finally:
             caller.close()
             self._in_flight.pop(caller, None)

@@ -12,7 +12,9 @@ from typing import Any
 from bgjob.api import Cancellation, Jobs
 from bgjob.api.changes import Changes, Subject
 from bgjob.api.kept_waits import KeptWait, WaitNotFound, kept_wait, sleep_until_over
+from bgjob.api.session import reporting
 from bgjob.core.errors import BgjobError, StoreUnusable
+from bgjob.home.sessions import Claims
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.resources import located, told
 from bgjob.mcp.stderr import report
@@ -79,10 +81,16 @@ def _tell_of_task(jobs: Jobs, wait: KeptWait, request: Request, caller: Caller) 
     told: Task | None = None
     try:
         while told is None or not told.is_over:
-            task, cancellation = seen(jobs, wait, request), caller.cancellation
-            if told is None or (task.status, task.input_requests) != (told.status, told.input_requests):
-                caller.send(task.notification(request))
-                told = task
+            claims, cancellation = Claims(), caller.cancellation
+            with reporting(claims):
+                task = seen(jobs, wait, request)
+                if told is None or (task.status, task.input_requests) != (told.status, told.input_requests):
+                    caller.send(task.notification(request))
+                    caller.drain()
+                    told = task
+            if caller.is_cancelled:
+                claims.give_up()
+            claims.reported()
             if task.status == "input_required":  # until it is answered, nothing is to be waited for
                 is_cancelled = is_readable(cancellation.signal.fileno(), ASK_EVERY_S)
             else:

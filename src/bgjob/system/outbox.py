@@ -22,20 +22,24 @@ class Outbox:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._changed = threading.Condition()
-        self._unwritten: deque[bytes] = deque()
+        self._unwritten: deque[tuple[bytes, Callable[[], None] | None]] = deque()
         self._unwritten_bytes = 0
         self.written_bytes = 0
         self.is_broken = False
 
-    def send(self, line: bytes) -> None:
+    def send(self, line: bytes, on_written: Callable[[], None] | None = None) -> None:
+        """`on_written`: is called, by any thread, when the pipe has the whole line."""
         with self._changed:
             has_writer = bool(self._unwritten)
             rest = line if has_writer else self._write_what_fits(line)
-            if not rest or self.is_broken:
+            if self.is_broken:
                 return
-            self._unwritten.append(rest)
-            self._unwritten_bytes += len(rest)
-        if not has_writer:
+            if rest:
+                self._unwritten.append((rest, on_written))
+                self._unwritten_bytes += len(rest)
+        if not rest:
+            _call(on_written)
+        elif not has_writer:
             self._start_writer()
 
     def wait_for_room(self) -> None:
@@ -78,8 +82,10 @@ class Outbox:
         """By one thread at a time: whoever sends while something is unwritten leaves it to that thread."""
         is_done = False
         while not is_done:
-            line = self._unwritten[0]
+            line, on_written = self._unwritten[0]
             self._write(line)
+            if not self.is_broken:
+                _call(on_written)
             with self._changed:
                 self._unwritten.popleft()
                 self._unwritten_bytes -= len(line)
@@ -103,3 +109,8 @@ class Outbox:
     def _break(self) -> None:
         self.is_broken = True
         self._on_change()
+
+
+def _call(on_written: Callable[[], None] | None) -> None:
+    if on_written:
+        on_written()

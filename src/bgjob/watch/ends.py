@@ -42,22 +42,18 @@ def tell_ends(
     `ended`: the session that expects each job. `only_with`: without one of these, the others are not told either.
     """
     elsewhere = {session: sessions.told_elsewhere(store.home, session) for session in set(ended.values())}
+    claims = sessions.Claims()
 
     def claimed(job_ids: Iterable[str]) -> list[str]:
         untold = [job_id for job_id in job_ids if job_id not in elsewhere[ended[job_id]]]
-        return [each for each in untold if sessions.claim_unless_held(store.home, ended[each], each)]
+        return [each for each in untold if sessions.claim_unless_held(store.home, ended[each], each, claims)]
 
     first = ended if only_with is None else only_with
     ours = claimed(first)
     if not ours:
         return False
     ours += claimed(job_id for job_id in ended if job_id not in first)
-    try:
-        deliver(text_of_ends(store, ours))
-    except BaseException:
-        for job_id in ours:  # so that the next hook tells it
-            sessions.expect(store.home, ended[job_id], job_id)
-        raise
+    claims.deliver(lambda: deliver(text_of_ends(store, ours)))
     return True
 
 

@@ -31,7 +31,7 @@ from bgjob.protocol.request import Request
 from bgjob.web.access import Refused, challenge, needed_scope, values
 from bgjob.web.body import read_body
 from bgjob.web.metrics import Meters, method_of, outcome_of
-from bgjob.web.replies import Replies, send_empty, send_json
+from bgjob.web.replies import CANCELLED, Replies, send_empty, send_json
 from bgjob.web.services import Services
 from bgjob.web.tokens import Token, Tokens
 
@@ -92,7 +92,10 @@ class McpEndpoint:
         try:
             outcome = await replies.deliver(receive, lambda: token in self._tokens.all())
             self._meters.answered(request.method, outcome, began_at)
+            if outcome != CANCELLED:
+                caller.claims.reported()
         finally:
+            caller.claims.give_up()
             caller.cancel()  # if it was not answered, its client is gone
             self._callers.discard(caller)
 
