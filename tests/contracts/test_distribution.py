@@ -188,3 +188,17 @@ class TestThePageAboutInstalling:
             if client.tells_its_file:
                 (path, *_) = client.paths({"HOME": "~"})[::-1]
                 assert f"`{path}`" in INSTALLING.read_text()
+
+
+def test_only_systems_on_which_it_has_run_are_classified() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    systems = {name for name in project["classifiers"] if name.startswith("Operating System ::")}
+    assert systems == {"Operating System :: POSIX :: Linux"}
+
+
+def test_the_docs_name_the_licence_of_each_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (sentence,) = (line for line in INSTALLING.read_text().splitlines() if "MIT licence" in line)
+    for requirement in project["dependencies"]:
+        assert re.split(r"[<>=~!; \[]", requirement)[0] in sentence
+    assert "pyte (LGPL-3.0)" in sentence

@@ -160,6 +160,29 @@ def test_silent_shims_leave_time_for_those_that_answer(jobs: Jobs, monkeypatch: 
     assert heard.answers == 2
 
 
+@pytest.fixture
+def without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a Python that was built without them."""
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.delattr(signal, "pidfd_send_signal")
+
+
+@pytest.mark.usefixtures("without_pidfds")
+def test_a_python_without_pidfds_ends_a_job_whose_supervisors_are_stopped(jobs: Jobs) -> None:
+    job_id = jobs.execute("sleep 1000").id
+    with stopped(jobs, job_id):
+        assert jobs.kill(job_id).status == "killed"
+    assert processes.marked(job_id) == []
+
+
+@pytest.mark.usefixtures("without_pidfds")
+def test_a_python_without_pidfds_ends_what_is_left_of_a_lost_job(jobs: Jobs) -> None:
+    job_id = jobs.execute("sleep 1000").id
+    kill_both(jobs, job_id)
+    assert jobs.kill(job_id).status == "killed"
+    assert processes.marked(job_id) == []
+
+
 def test_a_socket_that_was_removed_is_there_again_and_outlives_the_shim(jobs: Jobs, ended: Ended) -> None:
     """A client that finds no socket has the shim look; and the guard has the new one."""
     job_id = jobs.execute("while read line; do echo got $line; done; exit 5").id

@@ -36,8 +36,8 @@ class Supervisors:
     def __init__(self, identity: Identity, shim_pid: int | None = None) -> None:
         """A right `shim_pid` saves looking at every process."""
         self._pins = contextlib.ExitStack()
-        self._shims: dict[int, int] = {}
-        self._guards: dict[int, int] = {}
+        self._shims: dict[int, sweep.Pin] = {}
+        self._guards: dict[int, sweep.Pin] = {}
         finder = Finder(identity)
         self._take({shim_pid} if shim_pid and finder.is_shim(shim_pid) else finder.all())
         self._take({processes.stat_of(pid)[PARENT] for pid in self._shims} - {0, 1})
@@ -78,7 +78,7 @@ class Supervisors:
         """Whether all of them end in time."""
         deadline = time.monotonic() + patience_s
         pins = [*self._shims.values(), *self._guards.values()]
-        return all(sweep.is_gone(pin, max(0.0, deadline - time.monotonic())) for pin in pins)
+        return all(pin.is_gone(max(0.0, deadline - time.monotonic())) for pin in pins)
 
     def _ours(self) -> set[int]:
         return {*self._shims, *self._guards}
@@ -87,15 +87,15 @@ class Supervisors:
         """Sorted by role, which is read after the process is pinned: a reused pid has another one."""
         for pid in pids:
             with contextlib.suppress(OSError):  # the process is gone
-                pin = os.pidfd_open(pid)
-                self._pins.callback(os.close, pin)
+                pin = sweep.Pin(pid)
+                self._pins.callback(pin.close)
                 pins = {SHIM: self._shims, GUARD: self._guards}.get(_role(pid), {})
                 pins[pid] = pin
 
-    def _send(self, number: signal.Signals, pins: dict[int, int]) -> None:
+    def _send(self, number: signal.Signals, pins: dict[int, sweep.Pin]) -> None:
         for pin in pins.values():
             with contextlib.suppress(OSError):  # the process is gone
-                signal.pidfd_send_signal(pin, number)
+                pin.send(number)
 
 
 class Finder:

@@ -17,7 +17,7 @@ from bgjob.system import cgroup, processes
 from bgjob.system.processes import GUARD, PARENT, SESSION, SHIM, START_TICKS
 from bgjob.system.readiness import is_readable
 
-DEATH_PATIENCE_S = 10.0
+DEATH_PATIENCE_S, LOOK_AGAIN_S = 10.0, 0.005
 DEAD = (b"Z", b"X")
 # From a process's fork to the record of it.
 START_TAKES_S = 2.0
@@ -108,20 +108,53 @@ def kill_each(started: Mapping[int, int]) -> int:
 def _kill_pinned(pid: int, start_ticks: int) -> bool:
     """Pin the pid, check the start, then kill and see the process end: a reused pid is never killed."""
     try:
-        pin = os.pidfd_open(pid)
+        pin = Pin(pid)
     except OSError:
         return False
     try:
         if processes.stat_of(pid)[START_TICKS] != start_ticks:
             return False
-        signal.pidfd_send_signal(pin, signal.SIGKILL)
-        return is_gone(pin, DEATH_PATIENCE_S)
+        pin.send(signal.SIGKILL)
+        return pin.is_gone(DEATH_PATIENCE_S)
     except OSError:
         return False
     finally:
-        os.close(pin)
+        pin.close()
 
 
-def is_gone(pin: int, patience_s: float) -> bool:
-    """Whether the process of a pidfd ends in time."""
-    return is_readable(pin, patience_s)
+class Pin:
+    """A process that is signalled and waited for by a pidfd, so that another with its pid is left alone.
+
+    A Python that was built without pidfds has the pid, and the moment at which the process was started.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """OSError: there is no such process."""
+        self._pid, self._started = pid, _seen(pid)
+        self._fd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+
+    def send(self, number: signal.Signals) -> None:
+        """OSError: it is gone."""
+        if self._fd is None:
+            os.kill(self._pid, 0 if self._has_ended() else number)
+        else:
+            signal.pidfd_send_signal(self._fd, number)
+
+    def is_gone(self, patience_s: float) -> bool:
+        """Whether it ends in time."""
+        if self._fd is not None:
+            return is_readable(self._fd, patience_s)
+        deadline = time.monotonic() + patience_s
+        while not self._has_ended():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_AGAIN_S)
+        return True
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def _has_ended(self) -> bool:
+        now = _seen(self._pid)
+        return now is None or self._started is None or now.start_ticks != self._started.start_ticks
