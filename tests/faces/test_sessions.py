@@ -97,7 +97,7 @@ class TestServers:
             assert b'"exit_code":3' not in told
         with client_of(home, session) as client:
             answer = client.call("list_jobs", {"status": "queued"})["structuredContent"]
-            assert answer["news"] == f"tests ({job_id[:8]}) failed with exit code 3."
+            assert answer["news"] == f'"tests" ({job_id[:8]}) failed with exit code 3.'
             wait_until(lambda: not is_untold(str(home), session, job_id), "it is noted")
             assert "news" not in client.call("list_jobs", {"status": "queued"})["structuredContent"]
 
