@@ -160,25 +160,28 @@ def test_silent_shims_leave_time_for_those_that_answer(jobs: Jobs, monkeypatch: 
     assert heard.answers == 2
 
 
-@pytest.fixture
-def without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a Python that was built without them."""
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.delattr(signal, "pidfd_send_signal")
 
 
-@pytest.mark.usefixtures("without_pidfds")
-def test_a_python_without_pidfds_ends_a_job_whose_supervisors_are_stopped(jobs: Jobs) -> None:
+def test_a_python_without_pidfds_ends_a_job_whose_supervisors_are_stopped(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_id = jobs.execute("sleep 1000").id
     with stopped(jobs, job_id):
+        lose_pidfds(monkeypatch)
         assert jobs.kill(job_id).status == "killed"
     assert processes.marked(job_id) == []
 
 
-@pytest.mark.usefixtures("without_pidfds")
-def test_a_python_without_pidfds_ends_what_is_left_of_a_lost_job(jobs: Jobs) -> None:
+def test_a_python_without_pidfds_ends_what_is_left_of_a_lost_job(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_id = jobs.execute("sleep 1000").id
     kill_both(jobs, job_id)
+    lose_pidfds(monkeypatch)
     assert jobs.kill(job_id).status == "killed"
     assert processes.marked(job_id) == []
 
