@@ -22,9 +22,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bgjob.home.log_format import HEADER, RUN, RUNS_SUFFIX, STDOUT, segment_name
-from bgjob.remote.channel import BEAT_S, LINE_MAX_BYTES
+from bgjob.remote.channel import BEAT_S
 from bgjob.remote.codec import BEAT, Message, decode, encode, pack_bytes
 from bgjob.remote.loader import MARK
+from bgjob.remote.messages import LINE_MAX_BYTES
 
 MOST_BYTES_OF_A_JOB = 1 << 16
 # As a real agent has it between two answers.
@@ -32,6 +33,7 @@ BREATHER_S = 0.01
 TICK_S = 0.01
 FIRST = f"log/{segment_name(0)}"
 PADDING = "x" * 60
+STATUS = {"end": 0, "left_running": 0, "descendants": 0, "waits_for_input": None}
 
 
 class FarJob:
@@ -95,7 +97,7 @@ class Agent:
             "version": "0",
             "host": name,
             "boot_id": "far",
-            "python": [3, 11],
+            "python": "3.11",
             "home": "/far",
         }
         self._writer.write(encode({**hello, "pid": os.getpid()}))
@@ -122,13 +124,13 @@ class Agent:
                 self._answering = asyncio.create_task(self._answer_news(message["id"], **message["words"]))
             case "follow":
                 self._follow(**message["words"])
-                self._say({"id": message["id"], "ok": {}})
+                self._say({"id": message["id"], "ok": None})
             case "unfollow":
                 self._machines.jobs.pop(message["words"]["job"], None)
                 self._jobs.pop(message["words"]["job"], None)
-                self._say({"id": message["id"], "ok": {}})
+                self._say({"id": message["id"], "ok": None})
             case "status":
-                self._say({"id": message["id"], "ok": {"left_running": 0, "descendants": 0}})
+                self._say({"id": message["id"], "ok": STATUS})
 
     def _follow(self, job: str, have: Mapping[str, int]) -> None:
         self._jobs[job] = self._machines.jobs[job] = FarJob(job)
@@ -154,7 +156,12 @@ class Agent:
         events, self._events = self._events, []
         self._told_events += len(events)
         jobs = {job.id: job.news() for job in changed.values()}
-        self._say({"id": number, "ok": {"jobs": jobs, "events": events, "cursor": f"1.{self._told_events}"}})
+        self._say(
+            {
+                "id": number,
+                "ok": {"jobs": jobs, "events": events, "looked": {}, "cursor": f"1.{self._told_events}"},
+            }
+        )
         await self._writer.drain()
 
     def _say(self, message: Message) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from bgjob.core.targets import Target
 from bgjob.home import target_dir
-from bgjob.remote.channel import LINE_MAX_BYTES, Channel, Order
+from bgjob.remote.channel import Channel, Order
 from bgjob.remote.engine import Forget, Note, note_end
 from bgjob.remote.host import Host
+from bgjob.remote.messages import LINE_MAX_BYTES
 from bgjob.remote.relay import Relay
 from bgjob.remote.replica import Replica
 from bgjob.store.store import Store

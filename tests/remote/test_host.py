@@ -15,6 +15,7 @@ from bgjob.remote.replica import Replica
 class NotingChannel:
     def __init__(self) -> None:
         self.hello: Mapping[str, Any] = {"host": "far"}
+        self.answered_nonsense = False
         self.followed: list[str] = []
         self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
 

@@ -125,6 +125,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.hello: dict[str, Any] = {}
+        self.answered_nonsense = False
         self.line, self.looks = Line(), asyncio.Queue[int]()
         self._news: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 

@@ -15,7 +15,7 @@ from bgjob.core.job import Lost
 from bgjob.home import jobdir
 from bgjob.home.jobdir import LIMITS, LOG, OUTCOME, RUN, RUNS, SPEC, TERMINAL
 from bgjob.home.layout import is_directory
-from bgjob.remote.codec import Message, pack_bytes
+from bgjob.remote.codec import RECORD_MAX_BYTES, Message, pack_bytes
 from bgjob.store.store import Store
 
 RECORDS = (RUN, RUNS, TERMINAL, LIMITS)
@@ -89,7 +89,8 @@ class JobNews:
         """Of another machine's job, once it is sealed: until then its log may still be on its way to us."""
         path = f"{self.directory}/{OUTCOME}"
         may_read = not self._store.is_elsewhere or jobdir.is_sealed(path)
-        return jobdir.read_record(path) if may_read else None
+        record = jobdir.read_record(path) if may_read else None
+        return record if len(str(record)) <= RECORD_MAX_BYTES else {"format": 1}
 
     def _end(self, outcome: Message | None, is_held: bool, records: Message) -> Message:
         """When all that was printed before has been told."""
@@ -122,7 +123,8 @@ class JobNews:
         except FileNotFoundError:
             return None
         file = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._records.get(name) == file or (record := jobdir.read_record(path)) is None:
+        is_known = self._records.get(name) == file or found.st_size > RECORD_MAX_BYTES
+        if is_known or (record := jobdir.read_record(path)) is None:
             return None
         self._records[name] = file
         return name, record

@@ -24,7 +24,7 @@ from bgjob.system.waker import Waker
 
 # The least that a job gets of an answer, if it has so much: small pieces would cost more than they tell.
 SHARE_MIN_BYTES = 4096
-MOST_EVENTS = 500
+MOST_EVENTS, EVENTS_MAX_BYTES = 500, 1 << 19
 # Between two answers: a job that prints without pause fills one meanwhile.
 BREATHER_S = 0.01
 
@@ -139,7 +139,7 @@ class News:
             share = max(left // len(jobs), SHARE_MIN_BYTES)
             for job_id in jobs:
                 if left > 0 and (new := self._look_at(job_id, min(share, left))):
-                    left -= sum(len(piece["data"]) for piece in new.get("files", ()))
+                    left -= _size(new)
                     _add(news.setdefault(job_id, {}), new)
             jobs = [job_id for job_id in jobs if job_id in self._to_look_at]
         return news
@@ -169,15 +169,22 @@ class News:
     def _new_events(self, cursor: Cursor) -> tuple[list[Any], Cursor]:
         """Those of followed jobs, as the log has them; and the place behind them."""
         events: list[Any] = []
+        size = 0
         if cursor == event_log.end(self._events):
             return events, cursor
         for line in event_reader.lines(self._events, cursor):
             cursor = line.behind
             if (line.job_id in self._followed or line.job_id in self._expected) and line.event:
                 events.append(json.loads(line.text.encode("latin-1")))
-            if len(events) >= MOST_EVENTS:
+                size += len(line.text)
+            if len(events) >= MOST_EVENTS or size > EVENTS_MAX_BYTES:
                 break
         return events, cursor
+
+
+def _size(new: Message) -> int:
+    files = sum(len(piece["data"]) for piece in new.get("files", ()))
+    return files + sum(len(str(record)) for record in new.get("records", {}).values())
 
 
 def _add(news: Message, new: Message) -> None:

@@ -62,7 +62,7 @@ class Cursor:
         return hash((self.segment, self.byte))
 
 
-def append(directory: str, kind: str, job_id: str, **details: object) -> None:
+def append(directory: str, kind: str, job_id: str, /, **details: object) -> None:
     """Raises nothing: a job must not fail over an event, and its own records have what matters."""
     head = {"at": round(time.time(), 3), "kind": kind, "job_id": job_id}
     line = json.dumps({**head, **details}).encode()

@@ -38,7 +38,7 @@ class LogWriter:
     def __init__(self, directory: str, limit_bytes: int, *, keeps_first: bool = False) -> None:
         self.directory = directory
         self.limit_bytes, self._keeps_first = limit_bytes, keeps_first
-        self.segment_bytes = min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
+        self.segment_bytes = segment_bytes(limit_bytes)
         self.end = 0
         # Bytes of each stream so far, dropped bytes included.
         self.before = {STDOUT: 0, STDERR: 0}
@@ -314,6 +314,11 @@ class LogWriter:
         self._room = 0
         self._advance(stream, count)
         return count
+
+
+def segment_bytes(limit_bytes: int) -> int:
+    """How large a segment becomes, its runs included."""
+    return min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
 
 
 def runs_of(index: bytes, end: int) -> Runs:

@@ -5,6 +5,7 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     client      asking the relay
     relay       the process: one per home and target
     replica     the copy of one job
+    copied_log  ... of its log, bounded
     proxy       the control socket of that copy
     engine      what a relay asks of a target, whatever it is
     host        a machine of a target, kept connected
@@ -22,6 +23,7 @@ The verbs (api) start the relay of a target, and ask it by its socket.
     transport   the commands that make a pipe to another machine
     channel     the near end of such a pipe
     codec       messages and errors, as lines
+    messages    what may arrive from a host, and in which shape
     loader      the program that is sent first, and takes the rest
     bootstrap   ... that program
     archive     the code that travels

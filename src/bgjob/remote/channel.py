@@ -7,30 +7,44 @@ nothing about jobs. Who wants to go on closes it and opens another one.
 import asyncio
 import contextlib
 import itertools
-import json
 import os
-import tempfile
 from asyncio.subprocess import PIPE
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.link.control import NoShim
 from bgjob.remote.archive import archive
-from bgjob.remote.codec import BEAT, Message, decode, encode, pack_bytes, unpack_bytes, unpack_error
+from bgjob.remote.codec import BEAT, Message, encode, pack_bytes, unpack_bytes
 from bgjob.remote.loader import MARK, Order, command, first_words, sent_code
+from bgjob.remote.messages import (
+    ANSWERS,
+    HELLO,
+    LINE_MAX_BYTES,
+    MET,
+    MORE,
+    NONSENSE,
+    Shape,
+    checked,
+    received,
+    refusal,
+    said,
+)
+from bgjob.store.record_schema import Malformed
 
 __all__ = ["Channel", "Order", "Stream"]
 
 Way = Callable[[Sequence[str]], Sequence[str]]
 BEAT_S, SILENCE_S = 5.0, 20.0
 OPEN_S, CLOSE_S = 60.0, 2.0
-LINE_MAX_BYTES = 128 << 20
-MOST_NOISE_LINES = 10_000
-# Of what the way there says on stderr.
+READ_BYTES = 1 << 16
+MOST_NOISE_LINES, MOST_NOISE_BYTES = 10_000, 4 << 20
+# Of what the transport prints on stderr.
 LAST_WORDS_BYTES, LAST_WORDS_LINES, LAST_WORDS_S = 4000, 3, 0.2
-STDERR_MAX_BYTES = 1 << 20
+# Of one stream, what a slow reader has not taken yet.
+UNREAD_MAX_BYTES = 16 << 20
 LOWERED_BELOW = [3, 11]
+CUT = "the connection was cut"
 
 
 class Stream:
@@ -40,10 +54,14 @@ class Stream:
         self._number, self._say, self._drain = number, say, drain
         self._received: asyncio.Queue[bytes | BgjobError | NoShim] = asyncio.Queue()
         self._end: bytes | BgjobError | NoShim | None = None
+        self._unread_bytes = 0
+        self._is_closed = False
 
     async def read(self) -> bytes:
         """Empty at its end."""
         part = await self._received.get() if self._end is None else self._end
+        if isinstance(part, bytes):
+            self._unread_bytes -= len(part)
         if not isinstance(part, bytes):
             self._end = part
             raise part
@@ -56,11 +74,19 @@ class Stream:
         await self._drain()
 
     def close(self) -> None:
+        self._is_closed = True
         with contextlib.suppress(TargetUnreachable):
             self._say({"to": self._number, "end": True})
 
     def put(self, part: bytes | BgjobError) -> None:
         """By the channel. A BgjobError is what it ends with, and nothing its end."""
+        if isinstance(part, bytes):
+            self._unread_bytes += len(part)
+            if self._is_closed and part:
+                return  # nobody reads it
+        if self._unread_bytes > UNREAD_MAX_BYTES:
+            self.close()
+            part = BgjobError("It sends faster than it is read.")
         is_unconnected = isinstance(part, BgjobError) and getattr(part, "kind", None) == NoShim.__name__
         self._received.put_nowait(NoShim(str(part)) if is_unconnected else part)
 
@@ -82,20 +108,60 @@ class Pipe(Protocol):
     def kill(self) -> None: ...
 
 
+class LastWords:
+    """The end of what the transport prints on stderr, e.g. ssh: Permission denied (publickey).
+
+    A pipe of our own: a ControlMaster may keep it open, and nobody waits for its end.
+    """
+
+    def __init__(self) -> None:
+        self._fd, self.write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self.write_end, True)
+        self._text = b""
+        asyncio.get_running_loop().add_reader(self._fd, self._take)
+
+    def _take(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            part = os.read(self._fd, 1 << 16)
+            self._text = (self._text + part)[-LAST_WORDS_BYTES:]
+            if not part:
+                asyncio.get_running_loop().remove_reader(self._fd)
+
+    def __str__(self) -> str:
+        if self._fd >= 0:
+            self._take()  # what was printed just now
+        lines = [line.strip() for line in self._text.decode(errors="replace").splitlines() if line.strip()]
+        return "; ".join(lines[-LAST_WORDS_LINES:])
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Call(NamedTuple):
+    verb: str
+    answer: asyncio.Future[Any]
+
+
 class Channel:
-    def __init__(self, target: str, process: Pipe, stderr: IO[bytes] | None) -> None:
+    def __init__(self, target: str, process: Pipe, stderr: LastWords | None) -> None:
         """By `open` or `over`."""
         assert process.stdin
         assert process.stdout
         self._target, self._process, self._stderr = target, process, stderr
         self._stdin, self._stdout = process.stdin, process.stdout
         self._numbers = itertools.count(1)
-        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._calls: dict[int, Call] = {}
+        # Calls that nobody waits for any more: their answers may still come, once each.
+        self._given_up: set[int] = set()
         self._streams: dict[int, Stream] = {}
         self._broken = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._heard_at = 0.0
         self.hello: Mapping[str, Any] = {}
+        self.answered_nonsense = False
 
     @classmethod
     async def open(cls, argv: Sequence[str] | Way, order: Order) -> Self:
@@ -103,20 +169,21 @@ class Channel:
 
         TargetUnreachable, or the error for which the agent cannot serve.
         """
-        # A ControlMaster keeps it open: so it is no pipe. Appended to: so it can be emptied.
-        stderr = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115
+        stderr = LastWords()
         try:
             process = await asyncio.create_subprocess_exec(
                 *(argv(command(order)) if callable(argv) else (*argv, *command(order))),
                 stdin=PIPE,
                 stdout=PIPE,
-                stderr=stderr,
+                stderr=stderr.write_end,
                 limit=LINE_MAX_BYTES,
                 start_new_session=True,
             )
         except OSError as error:
             stderr.close()
             raise TargetUnreachable(order.target, str(error)) from None
+        finally:
+            os.close(stderr.write_end)
         return await cls(order.target, process, stderr)._opened(order)
 
     @classmethod
@@ -129,9 +196,11 @@ class Channel:
             async with asyncio.timeout(OPEN_S):
                 await self._open(order)
         except TimeoutError:
-            raise await self._given_up(f"no answer in {OPEN_S:.0f} s") from None
-        except (OSError, ValueError) as error:
-            raise await self._given_up(str(error)) from None
+            raise await self._failed_to_open(f"no answer in {OPEN_S:.0f} s") from None
+        except OSError as error:
+            raise await self._failed_to_open(str(error)) from None
+        except (Malformed, ValueError) as error:
+            raise await self._failed_to_open(NONSENSE.format(why=error)) from None
         except BaseException:
             await self.close()
             raise
@@ -151,18 +220,30 @@ class Channel:
 
     async def _marked(self) -> Message:
         """The first line of ours: login shells print, too."""
+        left = MOST_NOISE_BYTES
         for _ in range(MOST_NOISE_LINES):
             line = await self._line()
             if line.startswith(MARK):
-                return _checked(json.loads(line[len(MARK) :]))
-        raise ValueError("its login shell prints without an end")
+                return self._met(MET, line)
+            left -= len(line)
+            if left < 0:
+                break
+        raise OSError("its login shell prints without an end")
 
     async def _hello(self) -> Message:
         line = await self._line()
         while not line.strip():
             line = await self._line()
-        message = json.loads(line[len(MARK) :]) if line.startswith(MARK) else decode(line)
-        return _checked(message)
+        return self._met(HELLO, line)
+
+    def _met(self, shape: Shape, line: bytes) -> Message:
+        """The error for which the agent cannot serve; OSError: something else is in its way on the host."""
+        message = received(line.removeprefix(MARK))
+        if "error" in message:
+            error = refusal(self._target, message["error"])
+            raise OSError(str(error)) if type(error) is BgjobError else error
+        met: Message = checked(shape, message, "its hello")
+        return met
 
     async def _line(self) -> bytes:
         line = await self._stdout.readline()
@@ -175,17 +256,18 @@ class Channel:
     async def call(self, verb: str, **words: object) -> Any:
         """Its answer; its error as itself. A call that is cancelled is cancelled over there, too."""
         number = next(self._numbers)
-        self._calls[number] = asyncio.get_running_loop().create_future()
+        call = self._calls[number] = Call(verb, asyncio.get_running_loop().create_future())
         try:
             self._say({"id": number, "verb": verb, "words": words})
             await self._drain()
-            return await self._calls[number]
+            return await call.answer
         except asyncio.CancelledError:
             with contextlib.suppress(TargetUnreachable):
                 self._say({"cancel": number})
             raise
         finally:
-            del self._calls[number]
+            if self._calls.pop(number, None):
+                self._given_up.add(number)
 
     def connect(self, job_id: str) -> Stream:
         """A connection to the job's socket."""
@@ -199,47 +281,66 @@ class Channel:
 
     def _say(self, message: Message) -> None:
         if self.is_broken:
-            raise self._unreachable("the connection was cut")
+            raise self._unreachable(CUT)
         self._stdin.write(encode(message))
 
     async def _drain(self) -> None:
         try:
             await self._stdin.drain()
         except OSError:
-            self._break("the connection was cut")
+            self._break(CUT)
 
     # -- answers ------------------------------------------------------------------------------------
 
     async def _hear(self) -> None:
-        why = "the connection was cut"
+        why = CUT
         try:
-            while line := await self._stdout.readline():
+            while (line := await self._stdout.readline()).endswith(b"\n"):
                 self._heard_at = asyncio.get_running_loop().time()
-                self._take(decode(line))
-        except (OSError, ValueError) as error:
+                self._take(received(line))
+                await asyncio.sleep(0)  # others have their turn, whatever a host sends
+        except OSError as error:
             why = str(error)
+        except (Malformed, ValueError) as error:  # ValueError: a line that is too long
+            self.answered_nonsense = True
+            return self._break(NONSENSE.format(why=error))
         with contextlib.suppress(TimeoutError):  # for its last words, which say more
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._process.wait()
         self._break(why)
 
     def _take(self, message: Message) -> None:
+        """Malformed: it is nothing that was asked for."""
         number = message.get("id")
+        if "beat" in message:
+            return
+        if not isinstance(number, int):
+            raise Malformed("a message answers no call")
         if number in self._streams:
             self._take_part(number, message)
-        elif number in self._calls and not self._calls[number].done():
-            answer = self._calls[number]
-            if "error" in message:
-                answer.set_exception(unpack_error(message["error"]))
-            else:
-                answer.set_result(message.get("ok"))
+        elif call := self._calls.get(number):
+            self._take_answer(call, message)
+            del self._calls[number]
+        elif number in self._given_up:
+            self._given_up.discard(number)
+        else:
+            raise Malformed("a message answers no call")
+
+    def _take_answer(self, call: Call, message: Message) -> None:
+        if call.answer.done():
+            return
+        if "error" in message:
+            call.answer.set_exception(refusal(self._target, message["error"]))
+        else:
+            call.answer.set_result(checked(ANSWERS[call.verb], message.get("ok"), call.verb))
 
     def _take_part(self, number: int, message: Message) -> None:
         stream = self._streams[number]
         if "more" in message:
-            return stream.put(unpack_bytes(message["more"]["data"]))
+            return stream.put(unpack_bytes(checked(MORE, message["more"], "output")["data"]))
+        end = refusal(self._target, message["error"]) if "error" in message else b""
         del self._streams[number]
-        stream.put(unpack_error(message["error"]) if "error" in message else b"")
+        stream.put(end)
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -248,9 +349,9 @@ class Channel:
                 self._break(f"nothing was heard of it for {SILENCE_S:.0f} s")
                 return self._kill()
             self._say(BEAT)
-            self._keep_last_words_few()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._broken.wait(), BEAT_S)
+                async with asyncio.timeout(BEAT_S):
+                    await self._broken.wait()
 
     # -- the end ------------------------------------------------------------------------------------
 
@@ -264,26 +365,29 @@ class Channel:
     async def close(self) -> None:
         """The agent ends when it has finished what it has begun."""
         self._break("the connection was closed")
-        self._stdin.close()
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._kill()
-            await self._process.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not await self._has_ended():
+            self._kill()
+            await self._has_ended()
         if self._stderr:
             self._stderr.close()
 
-    async def _given_up(self, why: str) -> TargetUnreachable:
+    async def _has_ended(self) -> bool:
+        """False: it goes on after the end of its stdin. What it still prints is read, or its end is never seen."""
+        self._stdin.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):  # for its last words, which say more
-                self._stdin.close()
+            async with asyncio.timeout(CLOSE_S):
+                while await self._stdout.read(READ_BYTES):
+                    pass
                 await self._process.wait()
+            return True
+        return False
+
+    async def _failed_to_open(self, why: str) -> TargetUnreachable:
+        await self._has_ended()  # for its last words, which say more
         error = self._unreachable(why)
-        self._kill()
         await self.close()
         return error
 
@@ -292,9 +396,9 @@ class Channel:
             return
         error = self._unreachable(why)
         self._broken.set()
-        for answer in self._calls.values():
-            if not answer.done():
-                answer.set_exception(error)
+        for call in self._calls.values():
+            if not call.answer.done():
+                call.answer.set_exception(error)
         for stream in self._streams.values():
             stream.put(error)
         self._streams.clear()
@@ -304,27 +408,5 @@ class Channel:
             self._process.kill()
 
     def _unreachable(self, why: str) -> TargetUnreachable:
-        said = self._last_words()
-        return TargetUnreachable(self._target, f"{why} ({said})" if said else why)
-
-    def _keep_last_words_few(self) -> None:
-        """Whatever is printed there, for as long as the channel lives."""
-        if self._stderr and os.fstat(self._stderr.fileno()).st_size > STDERR_MAX_BYTES:
-            os.ftruncate(self._stderr.fileno(), 0)
-
-    def _last_words(self) -> str:
-        """What the way there has said, e.g. ssh: Permission denied (publickey)."""
-        if self._stderr is None or self._stderr.closed:
-            return ""
-        size = os.fstat(self._stderr.fileno()).st_size
-        text = os.pread(self._stderr.fileno(), LAST_WORDS_BYTES, max(0, size - LAST_WORDS_BYTES))
-        lines = [line.strip() for line in text.decode(errors="replace").splitlines() if line.strip()]
-        return "; ".join(lines[-LAST_WORDS_LINES:])
-
-
-def _checked(message: Message) -> Message:
-    """The error for which the agent cannot serve; OSError: something else is in its way over there."""
-    if "error" in message:
-        error = unpack_error(message["error"])
-        raise OSError(str(error)) if type(error) is BgjobError else error
-    return message
+        words = str(self._stderr or "")
+        return TargetUnreachable(self._target, f"{why} ({said(self._target, words)})" if words else why)

@@ -33,11 +33,21 @@ def ask_relay(
         raise NoAnswer(target, f"its relay has ended meanwhile: {error}") from None
     except TimeoutError:
         raise NoAnswer(target, f"no answer within {patience_s:g} s") from None
-    if "failure" in answer:
-        raise unpack_error(answer["failure"])
-    if not answer.get("ok"):
-        raise NotUnderstood(target, f"its relay cannot do that: {answer.get('error')}")
-    told: dict[str, Any] = answer["answer"]
+    return _understood(target, str(request["op"]), answer)
+
+
+def _understood(target: str, operation: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    from bgjob.remote.messages import FAILURE, RELAY_ANSWERS, checked  # here: they do not travel to hosts
+    from bgjob.store.record_schema import Malformed
+
+    try:
+        if "failure" in answer:
+            raise unpack_error(checked(FAILURE, answer["failure"]))
+        if not answer.get("ok"):
+            raise NotUnderstood(target, f"its relay cannot do that: {answer.get('error')}")
+        told: dict[str, Any] = checked(RELAY_ANSWERS[operation], answer.get("answer"))
+    except Malformed as problem:
+        raise NoAnswer(target, f"its relay answered nonsense ({problem})") from None
     return told
 
 

@@ -12,7 +12,7 @@ is what a broken connection has left, and no message.
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.core import errors
@@ -22,6 +22,8 @@ Message = dict[str, Any]
 ONE_PIECE_BYTES = 1000
 # Of what a compressed line holds: more is no message of ours.
 MESSAGE_MAX_BYTES = 256 << 20
+# Of a record of a job: a larger one is not sent, and not taken.
+RECORD_MAX_BYTES = 1 << 18
 FASTEST = 1
 BEAT: Message = {"beat": 1}
 
@@ -33,12 +35,14 @@ def encode(message: Mapping[str, Any]) -> bytes:
     return data + b"\n"
 
 
-def decode(line: bytes) -> Message:
+def decode(
+    line: bytes, most_bytes: int = MESSAGE_MAX_BYTES, parse: Callable[[bytes], Any] = json.loads
+) -> Message:
     """ValueError: it is no message, or was cut."""
     if not line.endswith(b"\n"):
         raise ValueError("the line was cut")
     try:
-        message = json.loads(line if line.startswith(b"{") else _inflated(line))
+        message = parse(line if line.startswith(b"{") else _inflated(line, most_bytes))
     except (zlib.error, RecursionError) as problem:
         raise ValueError(str(problem)) from None
     if not isinstance(message, dict):
@@ -46,9 +50,9 @@ def decode(line: bytes) -> Message:
     return message
 
 
-def _inflated(line: bytes) -> bytes:
+def _inflated(line: bytes, most_bytes: int) -> bytes:
     inflater = zlib.decompressobj()
-    data = inflater.decompress(base64.b64decode(line, validate=False), MESSAGE_MAX_BYTES)
+    data = inflater.decompress(base64.b64decode(line, validate=False), most_bytes)
     if not inflater.eof:
         raise ValueError("the line is damaged or too long")
     return data

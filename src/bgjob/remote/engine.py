@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from bgjob.core.targets import Target
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.host import Host
+from bgjob.remote.messages import said
 from bgjob.remote.replica import Replica
 
 CONNECT_PATIENCE_S = 30.0
@@ -72,7 +73,7 @@ async def note_end(host: Host, replica: Replica, news: Mapping[str, Any], forget
     if news.get("missing"):
         replica.lose(f"its records on {host.name} are gone")
     elif news.get("lost"):
-        replica.lose(f"on {host.name} {news['lost']}")
+        replica.lose(said(host.target, news["lost"]))
     elif not news.get("over"):
         return
     await forget(replica)

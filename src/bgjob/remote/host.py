@@ -13,12 +13,18 @@ from bgjob.home.event_log import EVENTS
 from bgjob.home.jobdir import OUTCOME
 from bgjob.remote import background
 from bgjob.remote.channel import Channel
+from bgjob.remote.messages import said
 from bgjob.remote.replica import Replica
+from bgjob.store.record_schema import event_of
 
 NEWS_S, NEWS_BYTES = 30.0, 1 << 19
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 15.0
 STEADY_S = 5.0
 FOLLOWED_AT_ONCE = 20
+# Of a host that tells of events without a pause: our log keeps 16 MB of all jobs.
+BURST_BYTES, EVENTS_BYTES_PER_S = 1 << 20, 1 << 16
+# An agent pauses as long between two answers with news.
+BREATHER_S = 0.01
 FIRST_EVENT = "1.0"
 
 Connect = Callable[[], Awaitable[Channel]]
@@ -51,6 +57,9 @@ class Host:
         """Why it cannot be reached."""
         self.hello: Mapping[str, Any] = {}
         self._early_ends: dict[str, Mapping[str, Any]] = {}
+        self._is_doubtful = False
+        """True: its last connection answered nonsense. It counts as reached once it has told some news."""
+        self._event_bytes, self._paced_at = 0.0, 0.0
 
     @property
     def was_cut(self) -> bool:
@@ -148,7 +157,9 @@ class Host:
                 pause_s = 0.0
             pause_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), pause_s)
+                # not wait_for: before Python 3.12 it can swallow the cancellation by `close`
+                async with asyncio.timeout(pause_s):
+                    await self._wanted.wait()
 
     def _has_unanswered(self) -> bool:
         """Of a start, whose caller waits."""
@@ -169,13 +180,16 @@ class Host:
         channel = await self._connect()
         try:
             await self._follow_all(channel)
+            if self._is_doubtful:
+                await self._copy_news(channel, 0.0)
             self.hello, self.why, self._channel = channel.hello, None, channel
-            self._was_connected = True
+            self._was_connected, self._is_doubtful = True, False
             self._note(self.key, None)
             self._connected.set()
             self._tell_progress()
             await self._copy(channel)
         finally:
+            self._is_doubtful = self._is_doubtful or channel.answered_nonsense
             self._channel = None
             self._connected.clear()
             await channel.close()
@@ -204,22 +218,33 @@ class Host:
 
     async def _copy(self, channel: Channel) -> None:
         while True:
-            cursor = self._cursor()
-            news = await channel.call("news", since=cursor, timeout_s=NEWS_S, most_bytes=NEWS_BYTES)
-            told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
-            for job_id, replica in told.items():
-                await self._note_left_running(channel, replica, news["jobs"][job_id])
-                replica.apply(news["jobs"][job_id])
-            for job_id in news.get("looked", {}).keys() & self.replicas.keys():
-                self.replicas[job_id].note_look(news["looked"][job_id])
-            self._tell(news["events"])
-            if news["cursor"] != cursor:
-                self._keep_cursor(news["cursor"])
-            for job_id, replica in told.items():
-                self._tell_early_end(replica)
-                is_held = replica.told_outcome is not None and not replica.has_outcome
-                if is_held or news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
-                    await self._on_end(replica, news["jobs"][job_id])
+            await self._copy_news(channel, NEWS_S)
+
+    async def _copy_news(self, channel: Channel, timeout_s: float) -> None:
+        cursor = self._cursor()
+        news = await channel.call("news", since=cursor, timeout_s=timeout_s, most_bytes=NEWS_BYTES)
+        told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
+        for job_id, replica in told.items():
+            await self._note_left_running(channel, replica, news["jobs"][job_id])
+            replica.apply(news["jobs"][job_id])
+        for job_id in news["looked"].keys() & self.replicas.keys():
+            self.replicas[job_id].note_look(news["looked"][job_id])
+        self._tell(news["events"])
+        if news["cursor"] != cursor:
+            self._keep_cursor(news["cursor"])
+        for job_id, replica in told.items():
+            self._tell_early_end(replica)
+            is_held = replica.told_outcome is not None and not replica.has_outcome
+            if is_held or news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
+                await self._on_end(replica, news["jobs"][job_id])
+        await asyncio.sleep(self._pause_after(news["events"]))
+
+    def _pause_after(self, events: list[dict[str, Any]]) -> float:
+        """So long that a host which floods does not wash the events of all other jobs out of our log."""
+        now = time.monotonic()
+        left = max(0.0, self._event_bytes - (now - self._paced_at) * EVENTS_BYTES_PER_S)
+        self._event_bytes, self._paced_at = left + sum(len(str(event)) for event in events), now
+        return max(BREATHER_S, (self._event_bytes - BURST_BYTES) / EVENTS_BYTES_PER_S)
 
     async def _note_left_running(self, channel: Channel, replica: Replica, news: Mapping[str, Any]) -> None:
         """Before its end is seen here: a job that has ended may have left processes, which its shim looks after."""
@@ -230,10 +255,13 @@ class Host:
 
     def _tell(self, events: list[dict[str, Any]]) -> None:
         """Into our own log of events, with the times that they have there."""
-        for event in events:
-            replica = self.replicas.get(event.get("job_id", ""))
+        for event in map(event_of, events):
+            replica = self.replicas.get(event["job_id"])
             if replica is None:
                 continue
+            event = {**event, "name": replica.spec.name}
+            if event.get("reason"):
+                event["reason"] = said(self.target, str(event["reason"]))
             if event["kind"] == "input":
                 replica.note(asks_at=replica.log_end)
             if event["kind"] == "ended" and replica.holds_outcome:

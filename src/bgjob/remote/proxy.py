@@ -18,7 +18,7 @@ from bgjob.remote.channel import Stream
 from bgjob.remote.engine import Engine
 from bgjob.remote.replica import Replica
 
-PIECE_BYTES = 1 << 16
+PIECE_BYTES, ANSWER_MAX_BYTES = 1 << 16, 8 << 20
 # From the end of a shim until all that it wrote is here. If its guard takes over, nothing ends.
 ENDS_S = 1.0
 LAST_ANSWERS_S = 5.0
@@ -98,7 +98,7 @@ class ControlProxy:
 
     async def _answer(self, stream: Stream, writer: asyncio.StreamWriter) -> None:
         received = b""
-        while piece := await stream.read():
+        while (piece := await stream.read()) and len(received) <= ANSWER_MAX_BYTES:
             *lines, received = (received + piece).split(b"\n")
             for line in lines:
                 await self._caught_up(line)
@@ -106,7 +106,7 @@ class ControlProxy:
             await writer.drain()
 
     async def _caught_up(self, line: bytes) -> None:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             answer = json.loads(line)
             copier = self._engine.host_of(self._replica)
             if copier and isinstance(answer, dict) and isinstance(answer.get("end"), int):

@@ -146,7 +146,8 @@ class RayEngine:
             await self._look()
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), self._pause_s())
+                async with asyncio.timeout(self._pause_s()):
+                    await self._news.wait()
 
     def _pause_s(self) -> float:
         waiting = [each.spec.created_at for each in self._replicas.values() if not each.get("host")]

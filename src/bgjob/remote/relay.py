@@ -39,8 +39,10 @@ from bgjob.home.mtimes import mtime
 from bgjob.remote import background
 from bgjob.remote.codec import pack_error
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
+from bgjob.remote.messages import REQUESTS, checked
 from bgjob.remote.proxy import ControlProxy, is_ours
 from bgjob.remote.replica import Replica, own_jobs
+from bgjob.store.record_schema import Malformed
 from bgjob.store.records import read_remote
 from bgjob.store.retention import end_unsent
 from bgjob.store.store import Store
@@ -229,7 +231,7 @@ class Relay:
             if is_ours(writer) and (line := await reader.readline()):
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
-        except (ConnectionError, asyncio.LimitOverrunError):
+        except (ConnectionError, ValueError):  # ValueError: its line is too long
             pass
         finally:
             self._calls -= 1
@@ -239,11 +241,12 @@ class Relay:
     async def _answer(self, line: bytes) -> Mapping[str, Any]:
         try:
             request = json.loads(line)
-            answer = await OPERATIONS[request.pop("op")](self, **request)
-            return {"ok": True, "answer": answer}
+            operation = str(request.pop("op"))
+            words = checked(REQUESTS[operation], request)
+            return {"ok": True, "answer": await OPERATIONS[operation](self, **words)}
         except BgjobError as error:
             return {"ok": False, "failure": pack_error(error)}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Malformed) as error:
             return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 
     async def _start(self, job: str) -> Mapping[str, Any]:
@@ -339,7 +342,9 @@ class Relay:
         channel = await host.ready(CONNECT_PATIENCE_S)
         status: Mapping[str, Any] = await channel.call("status", job=job, detail=detail)
         if copier := self._engine.host_of(replica):
-            await copier.copied(replica, status["end"])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CAUGHT_UP_S):
+                    await copier.copied(replica, status["end"])
         return status
 
     async def _info(self) -> Mapping[str, Any]:

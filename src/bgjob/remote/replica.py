@@ -15,10 +15,11 @@ from typing import Any
 
 from bgjob.core.job import JOB_ID, Spec
 from bgjob.home import event_log, jobdir, queue_dir, target_dir
-from bgjob.home.jobdir import LOG, OUTCOME, REMOTE, REQUEST, SPEC
+from bgjob.home.jobdir import OUTCOME, REMOTE, REQUEST, SPEC
 from bgjob.home.layout import is_directory
 from bgjob.home.locks import open_locked
-from bgjob.home.log_format import RUNS_SUFFIX
+from bgjob.remote.copied_log import CopiedLog
+from bgjob.remote.messages import said
 from bgjob.store.records import read_remote, read_spec
 from bgjob.store.store import Store
 
@@ -43,7 +44,7 @@ class Replica:
         self.spec: Spec = read_spec(job_id, self.directory)
         self._record: dict[str, Any] = {"phase": "submitting", **read_remote(self.directory)}
         self.is_over = self.has_outcome
-        self.log_end = self._read_log_end()
+        self._log = CopiedLog(self.directory, self.spec.max_output_bytes)
         self.holds_outcome = False
         """True: an outcome that its machine tells is not its end yet, but kept for who decides on that."""
         self.told_outcome: Mapping[str, Any] | None = None
@@ -79,16 +80,13 @@ class Replica:
     def has_outcome(self) -> bool:
         return os.path.lexists(f"{self.directory}/{OUTCOME}")
 
+    @property
+    def log_end(self) -> int:
+        return self._log.end
+
     def have(self) -> dict[str, int]:
         """How much of each file of its log is here."""
-        directory = f"{self.directory}/{LOG}"
-        if not is_directory(directory):
-            return {}
-        return {f"{LOG}/{name}": os.stat(f"{directory}/{name}").st_size for name in os.listdir(directory)}
-
-    def _read_log_end(self) -> int:
-        segments = {name.removeprefix(f"{LOG}/"): size for name, size in self.have().items()}
-        return max((int(name) + size for name, size in segments.items() if name.isdecimal()), default=0)
+        return self._log.have()
 
     # -- what its machine tells ----------------------------------------------------------------------
 
@@ -121,47 +119,16 @@ class Replica:
         for name, record in records.items():
             jobdir.write_record(f"{self.directory}/{name}", dict(record))
         for file in news.get("files", ()):
-            self._append(file["name"], file["at"], b64decode(file["data"]))
+            self._log.append(file["name"], file["at"], b64decode(file["data"]))
         for name in news.get("gone", ()):
-            self._remove(name)
+            self._log.remove(name)
+        if outcome is not None and isinstance(outcome.get("reason"), str):
+            outcome = {**outcome, "reason": said(str(self.spec.target), outcome["reason"])}
         if outcome is not None and self.holds_outcome:
             self.told_outcome = outcome
         elif outcome is not None:
             self._write_outcome(outcome)
         self._wake()
-
-    def _append(self, name: str, at: int, data: bytes) -> None:
-        path = self._log_path(name)
-        if not is_directory(os.path.dirname(path)):
-            os.mkdir(os.path.dirname(path), 0o700)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            if os.fstat(fd).st_size < at:
-                raise OSError(f"{name} has {os.fstat(fd).st_size} bytes here, and not {at}")
-            os.ftruncate(fd, at)  # what is told anew counts
-            os.lseek(fd, at, os.SEEK_SET)
-            jobdir.write_all(fd, data)
-        finally:
-            os.close(fd)
-        segment = os.path.basename(path)
-        if segment.isdecimal():
-            self.log_end = max(self.log_end, int(segment) + at + len(data))
-
-    def _remove(self, name: str) -> None:
-        """The data first: a reader that finds no data does not read the runs."""
-        path = self._log_path(name)
-        for each in (path.removesuffix(RUNS_SUFFIX), path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(each)
-
-    def _log_path(self, name: str) -> str:
-        """A name that another machine tells is not trusted: it may lead out of the directory."""
-        folder, _, file = name.partition("/")
-        if folder != LOG or not file or not set(file) <= set("0123456789.abcdefghijklmnopqrstuvwxyz"):
-            raise OSError(f"{name[:80]!r} is not the name of a file of a log")
-        if file.startswith("."):
-            raise OSError(f"{name[:80]!r} is not the name of a file of a log")
-        return f"{self.directory}/{LOG}/{file}"
 
     def _write_outcome(self, outcome: Mapping[str, Any]) -> None:
         if not self.has_outcome:

@@ -29,9 +29,11 @@ from bgjob.core.slurm import (
 )
 from bgjob.remote import slurm_scripts
 from bgjob.remote.command import Commands, Done
+from bgjob.remote.messages import NONSENSE, TAKEN, checked, said
 from bgjob.remote.pace import Pace
 from bgjob.remote.shared_root import LOG, REQUESTS, request_of
 from bgjob.remote.slurm_scripts import IMPOSSIBLE, NO_DIRECTORY, shell
+from bgjob.store.record_schema import Malformed
 
 LOOK_S, CHANGE_S = 3.0, 30.0
 IDLE_RELEASE_S = 900.0
@@ -151,8 +153,11 @@ class Slurm:
 
     async def info(self) -> ClusterInfo:
         done = await self._ask(shell(slurm_scripts.INFO, columns(SINFO_COLUMNS)))
-        *lines, queued = done.out.splitlines()
-        return cluster_of(lines, int(queued))
+        try:
+            *lines, queued = done.out.splitlines()
+            return cluster_of(lines, int(queued))
+        except ValueError as problem:
+            raise TargetUnreachable(self.target, NONSENSE.format(why=problem)) from None
 
     def channel_argv(self, engine_id: str, *command: str) -> list[str]:
         """Runs a command in a step of its own within this allocation, beside what runs there."""
@@ -180,17 +185,18 @@ class Slurm:
         self._pace.note_change()
         if done.code == 0:
             return done
-        why = _why(done)
+        printed = _last_line(done)
+        why = said(self.target, printed)
         if done.code == NO_DIRECTORY:
             raise TargetUnreachable(self.target, f"its directory {self.root} cannot be used: {why}")
         if done.code in (1, IMPOSSIBLE) and not UNREACHABLE.search(done.err):
-            raise ImpossibleRequest(self.target, why_never(why) or why)
+            raise ImpossibleRequest(self.target, why_never(printed) or why)
         raise TargetUnreachable(self.target, why)
 
     async def _ask(self, command: list[str]) -> Done:
         done = await self._run(command, within_s=LOOK_S)
         if done.code:
-            raise TargetUnreachable(self.target, _why(done))
+            raise TargetUnreachable(self.target, said(self.target, _last_line(done)))
         return done
 
     async def _look(self) -> dict[str, EngineState]:
@@ -223,10 +229,10 @@ class Slurm:
 def _taken(record: str, log: str = "") -> Taken:
     """While the job is being made, the file is still the request, or empty."""
     try:
-        known = json.loads(record)
-    except ValueError:
+        known = checked(TAKEN, json.loads(record))
+    except (ValueError, RecursionError, Malformed):
         known = {}
-    return Taken(**{name: known[name] for name in ("engine_id", "node", "error") if name in known}, log=log)
+    return Taken(**known, log=log)
 
 
 def _named(states: Mapping[str, EngineState], prefix: str) -> dict[str, EngineState]:
@@ -235,7 +241,7 @@ def _named(states: Mapping[str, EngineState], prefix: str) -> dict[str, EngineSt
     }
 
 
-def _why(done: Done) -> str:
+def _last_line(done: Done) -> str:
     """The last that it said."""
     lines = [line.strip() for line in (done.err or done.out).splitlines() if line.strip()]
     return PREAMBLE.sub("", lines[-1]).rstrip(".") if lines else f"the command ended with code {done.code}"

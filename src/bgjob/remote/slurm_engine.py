@@ -22,6 +22,7 @@ from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
 from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
 from bgjob.remote.host import Host, SteeringHost
+from bgjob.remote.messages import said
 from bgjob.remote.replica import Replica
 from bgjob.remote.shared_root import ELSEWHERE, NODES, home_of
 from bgjob.remote.slurm import Slurm, Taken
@@ -38,7 +39,6 @@ KILLED_S, ENDS_S = 60.0, 10.0
 OUT_OF_MEMORY_CODE = 137
 # So long after its submission, and of so few, a job's files are looked at.
 FRESH_S, FRESH_WITHOUT_SLURM_S, MOST_FRESH = 15.0, math.inf, 200
-MOST_SAID = 300
 # What srun says of an allocation in which no step can start any more.
 AT_END = late_pattern(r"[Ii]nvalid job id|already completing|expired|has been revoked")
 
@@ -362,7 +362,7 @@ class SlurmEngine:
         slurm = await self._connected()
         taken = await slurm.taken(replica.id) if not replica.get("session") else None
         if taken and taken.error:
-            why = str(taken.error.get("text"))
+            why = said(self._target().name, str(taken.error.get("text")))
             return await self._conclude(replica, {"cause": "never_started", "reason": why})
         node = replica.get("host") or (taken.node if taken else None)
         if node is None or gone_s > READ_S:
@@ -399,8 +399,8 @@ class SlurmEngine:
         self._gone_since.pop(replica.id, None)
         self._killed.discard(replica.id)
         self._cancelled.discard(replica.id)
-        if outcome["cause"] == "lost":
-            replica.lose(str(outcome["reason"]))
+        if outcome.get("cause") == "lost":
+            replica.lose(str(outcome.get("reason")))
         else:
             replica.conclude(outcome)
         await self._forget(replica)
@@ -492,10 +492,10 @@ def _resources(wanted: Mapping[str, Any], target: Target) -> Resources:
 
 def _with_log(outcome: Mapping[str, Any], taken: Taken | None) -> Mapping[str, Any]:
     """What the batch script printed instead of the job says more than Slurm's word."""
-    said = [line.strip() for line in (taken.log if taken else "").splitlines() if line.strip()]
-    if outcome.get("cause") != "lost" or not said:
+    printed = [line.strip() for line in (taken.log if taken else "").splitlines() if line.strip()]
+    if outcome.get("cause") != "lost" or not printed:
         return outcome
-    return {**outcome, "reason": f"{outcome['reason']}; its batch script said: {said[-1][:MOST_SAID]}"}
+    return {**outcome, "reason": f"{outcome['reason']}; {said('its batch script', printed[-1])}"}
 
 
 def _why_queued(state: EngineState) -> str:

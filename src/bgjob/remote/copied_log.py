@@ -1,0 +1,99 @@
+"""The copy of a job's log: bounded as the log itself is, whatever its host sends.
+
+A host that keeps to the limit of the job is copied byte by byte. Of one that does not, the first segment and the
+newest ones stay, as `home.log_writer` has it; readers see a gap where segments were deleted.
+"""
+
+import contextlib
+import os
+
+from bgjob.core.late_pattern import late_pattern
+from bgjob.home import jobdir
+from bgjob.home.layout import is_directory
+from bgjob.home.log_format import RUNS_SUFFIX
+from bgjob.home.log_writer import segment_bytes
+
+LOG = jobdir.LOG
+FILE = late_pattern(rf"{LOG}/(0[0-9]{{19}}(?:\.runs|\.stdout|\.stderr)?)")
+OVERHEAD_BYTES, SPARE_SEGMENTS, SPARE_BYTES, MOST_FILES = 1 << 16, 4, 1 << 20, 4096
+
+
+class CopiedLog:
+    def __init__(self, directory: str, limit_bytes: int) -> None:
+        """`directory`: of the job; `limit_bytes`: what is kept of its output."""
+        self._directory = f"{directory}/{LOG}"
+        segment = segment_bytes(limit_bytes)
+        self._file_max_bytes = segment + OVERHEAD_BYTES
+        self._max_bytes = limit_bytes + SPARE_SEGMENTS * segment + SPARE_BYTES
+        self._sizes = self._found()
+        self.end = max(
+            (int(name) + size for name, size in self._sizes.items() if name.isdecimal()), default=0
+        )
+
+    def _found(self) -> dict[str, int]:
+        if not is_directory(self._directory):
+            return {}
+        return {name: os.stat(f"{self._directory}/{name}").st_size for name in os.listdir(self._directory)}
+
+    def have(self) -> dict[str, int]:
+        """How much of each file is here."""
+        return {f"{LOG}/{name}": size for name, size in self._found().items()}
+
+    def append(self, name: str, at: int, data: bytes) -> None:
+        """OSError: it could not be written, or does not continue what is here."""
+        file = _file(name)
+        data = data[: max(0, self._file_max_bytes - at)]
+        if at < self._file_max_bytes:  # no file of a log that keeps its limit is as large
+            self._write(file, at, data)
+        self._make_room()
+
+    def _write(self, file: str, at: int, data: bytes) -> None:
+        if not is_directory(self._directory):
+            os.mkdir(self._directory, 0o700)
+        fd = os.open(
+            f"{self._directory}/{file}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        try:
+            if os.fstat(fd).st_size < at:
+                raise OSError(f"{LOG}/{file} has {os.fstat(fd).st_size} bytes here, and not {at}")
+            os.ftruncate(fd, at)  # a piece that is sent again counts
+            os.lseek(fd, at, os.SEEK_SET)
+            jobdir.write_all(fd, data)
+        finally:
+            self._sizes[file] = os.fstat(fd).st_size
+            os.close(fd)
+        if file.isdecimal():
+            self.end = max(self.end, int(file) + at + len(data))
+
+    def remove(self, name: str) -> None:
+        """The data first: a reader that finds no data does not read the runs."""
+        file = _file(name)
+        for each in (file.removesuffix(RUNS_SUFFIX), file):
+            self._unlink(each)
+
+    def _unlink(self, file: str) -> None:
+        self._sizes.pop(file, None)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._directory}/{file}")
+
+    def _make_room(self) -> None:
+        while sum(self._sizes.values()) > self._max_bytes or len(self._sizes) > MOST_FILES:
+            segments = sorted(name for name in self._sizes if name.isdecimal())
+            others = sorted(
+                self._sizes.keys() - {each + end for each in segments for end in ("", RUNS_SUFFIX)}
+            )
+            if segments[2:]:
+                self._unlink(segments[1])
+                self._unlink(segments[1] + RUNS_SUFFIX)
+            elif others:
+                self._unlink(others[0])
+            else:
+                return
+
+
+def _file(name: str) -> str:
+    """A name that a host sends is not trusted: it may lead out of the directory."""
+    found = FILE.fullmatch(name)
+    if found is None:
+        raise OSError(f"{name[:80]!r} is not the name of a file of a log")
+    return found[1]
