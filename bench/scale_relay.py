@@ -76,6 +76,9 @@ class ManyMachines:
     async def check(self, start: Mapping[str, Any]) -> None:
         pass
 
+    async def check_entry(self) -> None:
+        pass
+
     async def drop(self, replica: Replica) -> None:
         pass
 

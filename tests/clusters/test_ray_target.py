@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from bgjob.api.context import open_context
 from bgjob.api.targets import target_statuses
 from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
-from bgjob.core.job import Killed, Queued, Running
+from bgjob.core.job import Killed, Lost, Queued, Running
 from tests.clusters.engine import Ray
 from tests.clusters.ray_cluster import ray_cluster
 from tests.clusters.target import Target, end_relays, relays
@@ -109,6 +111,13 @@ def test_the_nodes_tell_what_they_have(target: Target) -> None:
     assert (nodes[WORKER]["cpus"], nodes[WORKER]["gpus"], nodes[HEAD]["cpus"]) == (8, 2, 100)
 
 
+def test_a_check_finds_a_home_that_its_nodes_cannot_use(new_target: NewTarget, ray: Ray) -> None:
+    target = new_target(ray, far_home=Path("/proc/nowhere"))
+    (told,) = target_statuses(open_context(target.environ, many=False), check=True)
+    assert told.reachable is False
+    assert "/proc/nowhere" in str(told.why)
+
+
 @pytest.mark.parametrize("after_ms", [0, 5, 20, 50, 100, 200, 400])
 def test_a_job_whose_gateway_is_killed_in_its_start_runs_once(
     target: Target, ray: Ray, diary: Diary, after_ms: int
@@ -146,7 +155,7 @@ def test_while_a_node_is_away_its_jobs_say_so_and_run_on(
     os.kill(node.raylet(), signal.SIGKILL)
     wait_until(lambda: why_unreachable(target, job_id) is not None, "it is said that it is away")
     assert isinstance(target.jobs.status(job_id).job.state, Running)
-    with pytest.raises(TargetUnreachable):
+    with pytest.raises(TargetUnreachable, match="bgjob kill --give-up"):
         target.jobs.kill(job_id)
     node.kill_ray()
     node.start()
@@ -154,6 +163,20 @@ def test_while_a_node_is_away_its_jobs_say_so_and_run_on(
     gate.open()
     assert getattr(target.state(job_id), "code", None) == 9
     assert target.printed(job_id) == b"on\n"
+
+
+def test_a_job_of_a_node_that_is_lost_is_given_up(new_target: NewTarget, own_ray: Ray, gate: Gate) -> None:
+    target, node = new_target(own_ray), own_ray.cluster.nodes[1]
+    job_id = target.start(f"echo printed; {gate.pause}", options=ALL_OF_WORKER)
+    target.wait_until_printed(job_id, "printed")
+    gate.wait_until_reached()
+    node.kill_ray()
+    wait_until(lambda: why_unreachable(target, job_id) is not None, "it is said that it is away", within_s=60)
+    argv = [sys.executable, "-m", "bgjob", "kill", "--give-up", job_id]
+    subprocess.run(argv, env=target.environ, check=True)
+    assert isinstance(target.state(job_id), Lost)
+    assert target.printed(job_id) == b"printed\n"
+    gate.open()
 
 
 def test_a_job_that_ends_while_the_cluster_is_away_is_known_when_a_new_one_is_there(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal
 
+from bgjob.api.context import open_context
+from bgjob.api.targets import target_statuses
 from bgjob.cli.outcome import end_line
 from bgjob.core.errors import ImpossibleRequest
 from bgjob.core.job import Killed, NeverStarted, TimedOut, reason
@@ -146,3 +148,26 @@ def test_a_job_whose_partition_shrinks_while_it_waits_ends(
     assert isinstance(state, NeverStarted)
     assert state.reason == "Slurm: PartitionTimeLimit: its time limit is above that of its partition"
     target.ended(first)
+
+
+@pytest.mark.parametrize(
+    ("partition", "why"), [("main", None), ("nowhere", "Invalid partition name specified")]
+)
+def test_a_check_tries_what_the_entry_says(
+    new_target: NewTarget, slurm: Slurm, partition: str, why: str | None
+) -> None:
+    target = new_target(slurm, keys={"partition": partition})
+    (told,) = target_statuses(open_context(target.environ, many=False), check=True)
+    expected = why and f"Slurm refuses any job with partition '{partition}': {why}"
+    assert (told.reachable, told.why) == (why is None, expected)
+
+
+def test_a_check_finds_a_home_that_cannot_be_written(new_target: NewTarget, slurm: Slurm) -> None:
+    target = new_target(slurm)
+    context = open_context(target.environ, many=False)
+    assert [each.reachable for each in target_statuses(context, check=True)] == [True]
+    (target.far_home / "requests").rmdir()
+    (target.far_home / "requests").touch()
+    (told,) = target_statuses(context, check=True)
+    assert told.reachable is False
+    assert f"its directory {target.far_home} cannot be used" in str(told.why)

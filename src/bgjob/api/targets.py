@@ -107,7 +107,7 @@ def _status(context: Context, target: Target, *, check: bool) -> TargetStatus:
     from bgjob.remote.client import NoAnswer  # few commands need it
 
     try:
-        told = _told(context, target, CHECK_S if check else LOOK_S)
+        told = _told(context, target, check=check)
     except NoAnswer as problem:
         more = None if check else f"bgjob targets --check {target.name} waits longer."
         return replace(status, reachable=False if check else None, why=problem.why, advice=more)
@@ -116,8 +116,8 @@ def _status(context: Context, target: Target, *, check: bool) -> TargetStatus:
     return replace(status, reachable=True, nodes=nodes_of(told), queue=queue_of(told))
 
 
-def _told(context: Context, target: Target, patience_s: float) -> Mapping[str, Any]:
-    """What its engine tells of itself."""
+def _told(context: Context, target: Target, *, check: bool) -> Mapping[str, Any]:
+    """What its engine tells of itself. `check`: once a job could start, as far as its entry in the file decides."""
     from bgjob.remote.client import ask_relay
 
     home = context.store.home
@@ -126,7 +126,8 @@ def _told(context: Context, target: Target, patience_s: float) -> Mapping[str, A
         target_dir.make(home, target.name, as_record(target))
     except OSError as problem:
         raise TargetUnreachable(target.name, f"our own job store cannot be written: {problem}") from None
-    return ask_relay(home, target.name, context.environment, patience_s, op="info")
+    patience_s, asked = (CHECK_S, {"check": True}) if check else (LOOK_S, {})
+    return ask_relay(home, target.name, context.environment, patience_s, op="info", **asked)
 
 
 def _unreachable(context: Context, status: TargetStatus, target: Target, problem: BgjobError) -> TargetStatus:

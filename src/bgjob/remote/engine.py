@@ -44,6 +44,9 @@ class Engine(Protocol):
     async def drop(self, replica: Replica) -> None:
         """The job is over, as it was never sent or is given up: give back what was taken for it."""
 
+    async def check_entry(self) -> None:
+        """TargetUnreachable: no job could start, by what its entry in the file says: home, python, partition."""
+
     async def info(self) -> Mapping[str, Any]: ...
 
     async def close(self) -> None: ...

@@ -220,6 +220,18 @@ class RayEngine:
     async def drop(self, replica: Replica) -> None:
         await self._forget(replica)
 
+    async def check_entry(self) -> None:
+        """Its workers' Python runs the agent, and its home can be used: on one of its nodes."""
+        alive = [node["node"] for node in await self._gateway.info() if node["alive"]]
+        if not alive:
+            raise TargetUnreachable(self._target().name, "no node of the cluster is alive")
+        try:
+            await (await self._gateway.open_channel(alive[0])).close()
+        except TargetUnreachable:
+            raise
+        except BgjobError as error:
+            raise TargetUnreachable(self._target().name, f"node {alive[0]}: {error}") from None
+
     async def info(self) -> Mapping[str, Any]:
         return {"nodes": await self._gateway.info()}
 

@@ -14,7 +14,7 @@ At its socket, one JSON line in and one out:
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
 {"op": "give_up", "job": ID}     the job is lost: its machine cannot be reached
 {"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
-{"op": "info"}                   machines of the target, what is free on them
+{"op": "info", "check": B}       machines of the target, what is free on them
 """
 
 import asyncio
@@ -347,7 +347,9 @@ class Relay:
                     await copier.copied(replica, status["end"])
         return status
 
-    async def _info(self) -> Mapping[str, Any]:
+    async def _info(self, check: bool = False) -> Mapping[str, Any]:
+        if check:
+            await self._engine.check_entry()
         return await self._engine.info()
 
 

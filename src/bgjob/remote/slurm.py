@@ -159,6 +159,10 @@ class Slurm:
         except ValueError as problem:
             raise TargetUnreachable(self.target, NONSENSE.format(why=problem)) from None
 
+    async def check(self, resources: Resources) -> None:
+        """ImpossibleRequest: no job that asks for this could start. TargetUnreachable: its directory cannot be used."""
+        await self._change(shell(slurm_scripts.CHECK, self.root, *sbatch_flags(resources), "--wrap=true"))
+
     def channel_argv(self, engine_id: str, *command: str) -> list[str]:
         """Runs a command in a step of its own within this allocation, beside what runs there."""
         step = ("srun", "--overlap", "--quiet", "--ntasks=1", "--nodes=1", f"--jobid={engine_id}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.core.engine import EngineState, Resources
-from bgjob.core.errors import BgjobError, CannotStart, TargetUnreachable
+from bgjob.core.errors import BgjobError, CannotStart, ImpossibleRequest, TargetUnreachable
 from bgjob.core.late_pattern import late_pattern
 from bgjob.core.slurm import CANCELLED, final_outcome, needs_slurms_word, why_never
 from bgjob.core.targets import Target
@@ -449,6 +449,18 @@ class SlurmEngine:
     async def drop(self, replica: Replica) -> None:
         self._replicas.pop(replica.id, None)
         await self._forget(replica)
+
+    async def check_entry(self) -> None:
+        """The Python of the login node and the shared directory have been used to connect."""
+        target = self._target()
+        try:
+            await (await self._connected()).check(_resources({}, target))
+        except ImpossibleRequest as error:
+            asked = {"partition": target.partition, "account": target.account}
+            words = (
+                " and ".join(f"{key} {value!r}" for key, value in asked.items() if value) or "its defaults"
+            )
+            raise TargetUnreachable(target.name, f"Slurm refuses any job with {words}: {error.why}") from None
 
     async def info(self) -> Mapping[str, Any]:
         found = await (await self._connected()).info()

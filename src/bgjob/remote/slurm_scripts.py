@@ -31,13 +31,16 @@ def _find(states: str) -> str:
 
 
 # A node that is down now may come back: that is no reason to refuse the job. Neither is what a controller says that
-# was just started, and does not know its nodes yet. Slurm accepts some jobs that can never
-# run, and tells that only as the reason why they wait.
-_SBATCH = (
+# was just started, and does not know its nodes yet.
+_TRY = (
     'why=$(sbatch --test-only "$@" 2>&1 < /dev/null) || case $why in *"down, drained"*|*"are busy"*) ;; '
     "*) case $(sinfo --noheader --format=%t) in *unk*) "
     f'echo "Slurm was just started, and does not know all of its nodes yet" >&2; exit {UNKNOWN};; esac; '
     f'echo "$why" >&2; exit {IMPOSSIBLE};; esac; '
+)
+# Slurm accepts some jobs that can never run, and tells that only as the reason why they wait.
+_SBATCH = (
+    f"{_TRY}"
     'number=$(sbatch --parsable "$@" < /dev/null) || exit $?; number=${number%%;*}; '
     'why=$(squeue --noheader --states=PENDING --jobs="$number" -O Reason:80 2> /dev/null | tr -d " "); '
     f"case $why in {'|'.join(OF_A_SUM)}) ;; {'|'.join(NEVER)}) "
@@ -59,6 +62,11 @@ SUBMIT = (
 HOLD = (
     f'umask 077; mkdir -p "$1/requests" || exit {NO_DIRECTORY}; comment=$2; shift 2; '
     f"{_find('PENDING,CONFIGURING,RUNNING,SUSPENDED')} {_TELL} {_SBATCH}"
+)
+# ROOT FLAG…
+CHECK = (
+    'umask 077; mkdir -p "$1/requests" && mkdir "$1/requests/$$.check" && rmdir "$1/requests/$$.check" '
+    f"|| exit {NO_DIRECTORY}; shift; {_TRY}"
 )
 # COMMENT. All that have it: there may be two, if a call was cut
 CANCEL = (

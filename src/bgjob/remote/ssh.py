@@ -77,6 +77,10 @@ class SshEngine:
     async def drop(self, replica: Replica) -> None:
         await self._forget(replica)
 
+    async def check_entry(self) -> None:
+        """Its Python runs the agent, and its home is safe: else there is no connection."""
+        await self._host.ready(CONNECT_PATIENCE_S)
+
     async def info(self) -> Mapping[str, Any]:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
         return {"nodes": [{"node": channel.hello.get("host"), **await channel.call("info")}]}
