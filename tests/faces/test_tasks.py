@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from bgjob.api import Jobs, Typed
-from bgjob.home import sessions, waits
+from bgjob.home import jobdir, sessions, waits
 from tests.support.raw_client import Message, RawClient
 from tests.support.requires import linux_only
 from tests.support.waiting import wait_until
@@ -210,6 +211,10 @@ class TestWhatBecomesATask:
             assert old.ask("tasks/get", {"taskId": NO_TASK})["error"]["code"] == METHOD_NOT_FOUND
 
 
+ADDED = ("deadline_since_boot_s", "boot_id")
+"""What records of older versions lack."""
+
+
 class TestHowLong:
     def test_a_model_that_asks_for_no_longer_than_a_call_is_told_of_the_end(
         self, start: Start, home: Path, gate: Gate
@@ -227,6 +232,50 @@ class TestHowLong:
     ) -> None:
         client = start(MCP_BG_MAX_WAIT="0.1")
         task_id = client.task("execute_command", command=gate.wait, wait_s=0.3)
+        assert client.answer(task_id)["status"] == "running"
+
+
+def set_clock_after(home: Path, task_id: str, seconds: float, **changed: Any) -> None:
+    """As if the machine's clock were set by so much since the task began: what it says is in its record."""
+    record = {**(waits.read(str(home), task_id) or {}), **changed}
+    record["deadline"] -= seconds
+    jobdir.write_record(f"{waits.path_of(str(home), task_id)}/{waits.WAIT}", record)
+
+
+class TestItsDeadline:
+    @pytest.mark.parametrize("seconds", [7200.0, -7200.0])
+    def test_does_not_move_when_the_clock_is_set(
+        self, start: Start, home: Path, gate: Gate, seconds: float
+    ) -> None:
+        client = start(MCP_BG_MAX_WAIT="0.1")
+        lasts = client.task("execute_command", command=gate.wait, wait_s=3600)
+        is_up = client.task("execute_command", command=gate.wait, wait_s=0.2)
+        for task_id in (lasts, is_up):
+            set_clock_after(home, task_id, seconds)
+        assert client.get(lasts)["status"] == "working"
+        assert client.answer(is_up)["status"] == "running"
+        gate.open()
+        assert client.answer(lasts)["exit_code"] == 0
+
+    @pytest.mark.parametrize("changed", [{"boot_id": "another"}, {"boot_id": None}])
+    def test_is_that_of_the_wall_clock_after_a_boot(
+        self, start: Start, home: Path, gate: Gate, changed: dict[str, Any]
+    ) -> None:
+        client = start(MCP_BG_MAX_WAIT="0.1")
+        task_id = client.task("execute_command", command=gate.wait, wait_s=3600)
+        set_clock_after(home, task_id, 0.0, **changed)
+        assert client.get(task_id)["status"] == "working"
+        set_clock_after(home, task_id, 7200.0, **changed)
+        assert client.answer(task_id)["status"] == "running"
+
+    def test_so_is_that_of_a_task_of_an_older_version(self, start: Start, home: Path, gate: Gate) -> None:
+        client = start(MCP_BG_MAX_WAIT="0.1")
+        task_id = client.task("execute_command", command=gate.wait, wait_s=3600)
+        path = Path(waits.path_of(str(home), task_id), waits.WAIT)
+        record = json.loads(path.read_text())
+        jobdir.write_record(str(path), {name: record[name] for name in record if name not in ADDED})
+        assert client.get(task_id)["status"] == "working"
+        set_clock_after(home, task_id, 7200.0)
         assert client.answer(task_id)["status"] == "running"
 
 

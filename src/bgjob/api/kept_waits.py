@@ -7,6 +7,7 @@ that was killed is not missed. How a wait ended is written once, and stays.
 
 import contextlib
 import itertools
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -28,6 +29,7 @@ from bgjob.core.job import Running, called
 from bgjob.core.late_pattern import late_pattern
 from bgjob.home import jobdir, waits
 from bgjob.store.record_schema import Malformed, wait_end_of, wait_of
+from bgjob.system import processes
 from bgjob.system.readiness import is_readable
 
 EndWord = Literal["completed", "failed", "cancelled"]
@@ -59,6 +61,9 @@ class KeptWait(Frozen):
     created_at: float
     deadline: float | None
     """By the wall clock; None: until it is over."""
+    deadline_since_boot_s: float | None = None
+    """The same by a clock that cannot be set. It counts as long as the machine is not booted again."""
+    boot_id: str | None = None
     until: Mapping[str, Any] = NOTHING
     mode: Mode = "any"
     since: Mapping[str, str] = NOTHING
@@ -73,6 +78,27 @@ class KeptWait(Frozen):
     @property
     def shown(self) -> Shown:
         return Shown(self.max_bytes, self.raw, view=None)
+
+    @property
+    def left_s(self) -> float:
+        """Until its time is up."""
+        if self.deadline is None:
+            return math.inf
+        if self.deadline_since_boot_s is not None and self.boot_id and processes.is_this_boot(self.boot_id):
+            return self.deadline_since_boot_s - processes.since_boot_s()
+        return self.deadline - time.time()
+
+
+def deadline_in(seconds: float | None) -> dict[str, Any]:
+    """The deadline of a KeptWait; None: it has none."""
+    if seconds is None:
+        return {"deadline": None}
+    since_boot_s = processes.since_boot_s() + seconds
+    return {
+        "deadline": time.time() + seconds,
+        "deadline_since_boot_s": since_boot_s,
+        "boot_id": processes.boot_id(),
+    }
 
 
 class Asking(Frozen):
@@ -178,8 +204,7 @@ def look_at_wait(context: Context, wait: KeptWait, *, asks: bool) -> Look:
         live.look()
         asking = [_asking(context, wait, each) for each in live.asking] if asks else []
         is_asked = bool(asking) and not any(each.is_secret for each in asking) and live.has_only_prompts
-        is_up = wait.deadline is not None and time.time() >= wait.deadline
-        if is_up or (live.is_over and not is_asked):
+        if wait.left_s <= 0 or (live.is_over and not is_asked):
             return Look(live.result(wait.shown))
         return Look(None, asking) if is_asked else Look(None, progress=live.progress())
 
@@ -216,9 +241,8 @@ def _prompt_key(context: Context, wait: KeptWait, awaited: Awaited) -> str:
 
 def sleep_until_over(context: Context, wait: KeptWait, cancellation: Cancellation) -> bool:
     """Until a look tells something new, or perhaps earlier. True: it was cancelled."""
-    left_s = LONGEST_SLEEP_S if wait.deadline is None else wait.deadline - time.time()
     with LiveWait(context, wait) as live:
-        live.run(max(0.0, min(left_s, LONGEST_SLEEP_S)), cancellation, None)
+        live.run(max(0.0, min(wait.left_s, LONGEST_SLEEP_S)), cancellation, None)
         pause_s = BREATHER_S if live.is_over else 0.0
     return is_readable(cancellation.signal.fileno(), pause_s)
 

@@ -13,6 +13,7 @@ from bgjob.api.kept_waits import (
     WaitNotFound,
     answer_prompt,
     cancel_wait,
+    deadline_in,
     end_wait,
     keep_wait,
     kept_wait,
@@ -168,13 +169,14 @@ def _kept_or(answer: Made, jobs: Jobs, wait: KeptWait) -> Made | Task:
 
 def _wait(jobs: Jobs, caller: Caller, job_ids: list[str], asked_s: float | None, **how: Any) -> KeptWait:
     """A model that waits as long as a call may wants to know the end; one that says how much longer means that."""
-    now, longest_s = time.time(), jobs.context.settings.max_wait_s
+    longest_s = jobs.context.settings.max_wait_s
     if caller.keeps_to_time:
         asked_s = longest_s if asked_s is None else asked_s
     elif asked_s is not None and asked_s <= longest_s:
         asked_s = None
-    deadline = None if asked_s is None else now + min(asked_s, LONGEST_S) - (caller.most_s or 0.0)
-    return KeptWait(id="", job_ids=job_ids, created_at=now, deadline=deadline, session=caller.session, **how)
+    left_s = None if asked_s is None else min(asked_s, LONGEST_S) - (caller.most_s or 0.0)
+    how |= {"session": caller.session, **deadline_in(left_s)}
+    return KeptWait(id="", job_ids=job_ids, created_at=time.time(), **how)
 
 
 def _given(until: Mapping[str, Any]) -> dict[str, Any]:

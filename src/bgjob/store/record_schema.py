@@ -120,7 +120,7 @@ def watch_state_of(record: Record) -> dict[str, Any]:
 
 def wait_of(record: Record) -> dict[str, Any]:
     """What a wait that is kept is for."""
-    return _values(record, WAIT_RULES)
+    return _values(record, WAIT_RULES, ("deadline_since_boot_s", "boot_id"))
 
 
 def wait_end_of(record: Record) -> dict[str, Any]:
@@ -439,6 +439,8 @@ WAIT_RULES: Mapping[str, Rule] = {
     "job_ids": _are_ids,
     "created_at": _is_time,
     "deadline": _or_none(_is_time),
+    "deadline_since_boot_s": _or_none(_is_time),
+    "boot_id": _or_none(_is_text),
     "until": _some_of(UNTIL_RULES),
     "mode": _one_of("any", "all"),
     "since": _are_words,
