@@ -56,10 +56,10 @@ TAB = ("completion", "--complete", "zsh", "bgjob", "logs", "")
 COMMANDS = [
     (("--version",), 11, 80, READS_JOBS | {"json", "ctypes"}),
     (TAB, 24, 110, READS_JOBS),
-    (("ps",), 98, 208, STARTS_JOBS),
-    (("status",), 100, 215, STARTS_JOBS),
-    (("logs",), 100, 215, STARTS_JOBS),
-    (("run", "--", "true"), 81, 198, READS_OUTPUT),
+    (("ps",), 99, 208, STARTS_JOBS),
+    (("status",), 101, 215, STARTS_JOBS),
+    (("logs",), 101, 215, STARTS_JOBS),
+    (("run", "--", "true"), 82, 198, READS_OUTPUT),
 ]
 
 

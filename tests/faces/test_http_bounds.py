@@ -22,7 +22,7 @@ from bgjob.web.body import MOST_BYTES
 from bgjob.web.listen import bound_address, bound_unix
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
-from tests.support.http_server import HttpServer, head, response, stateless, tool_call
+from tests.support.http_server import HttpServer, head, response, send_wait, stateless
 from tests.support.requires import needs
 from tests.support.waiting import wait_until
 
@@ -182,17 +182,6 @@ class TestStop:
             assert server.stop() == 0
             assert server.process.stderr
             assert server.process.stderr.read() == ""
-
-
-def send_wait(server: HttpServer, connected: socket.socket, job_id: str) -> None:
-    """Returns when its first progress has come: it waits."""
-    arguments = {"job_ids": [job_id], "timeout_s": 600}
-    message, headers = tool_call("wait_for_job", arguments, progress="p")
-    body = json.dumps(message).encode()
-    told = [*server.headers(*headers), ("Content-Length", str(len(body)))]
-    connected.sendall(head("POST", "/mcp", told) + body)
-    while b"notifications/progress" not in connected.recv(65536, socket.MSG_PEEK):
-        pass
 
 
 class TestWhereItListens:

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,13 @@ from bgjob.api.start_once import start_once
 from bgjob.core.errors import CannotStart
 from bgjob.core.job import Job, Running
 from bgjob.home import jobdir
-from bgjob.link.hold import HOLDS
+from bgjob.link.hold import HOLDS, Hold, HoldEnds, connected
 from bgjob.remote.shared_root import home_of, request_of
 from bgjob.remote.slurm_scripts import BATCH_CODE
 from bgjob.system import processes
 from bgjob.system.own_argv import PACKAGE_ROOT
 from tests.support.gate import Gate
+from tests.support.other_user import NOBODY, OtherUser, needs_root
 from tests.support.requires import linux_only
 from tests.support.waiting import wait_until
 
@@ -287,3 +290,53 @@ def test_its_jobs_end_with_a_killed_holder(
     holder.kill()
     assert outcome(home, job.id)["cause"] == "killed"
     wait_until(lambda: not processes.marked(job.id))
+
+
+# -- other users of the node ---------------------------------------------------------------------------
+
+CONNECT = """
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect(sys.argv[1])
+told("connected")
+sys.stdin.read()
+"""
+LISTEN = """
+listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listening.bind(sys.argv[1])
+listening.listen()
+told("listening")
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def open_home() -> Iterator[Path]:
+    """A home whose modes keep nobody out."""
+    home = Path(tempfile.mkdtemp(prefix="bgjob-open-"))
+    home.chmod(0o777)
+    yield home
+    shutil.rmtree(home)
+
+
+@needs_root
+def test_a_holder_gives_another_user_no_zygote(open_home: Path) -> None:
+    hold = Hold(str(open_home), NUMBER, {})
+    (open_home / HOLDS).chmod(0o777)
+    path = open_home / HOLDS / NUMBER
+    path.with_suffix(".socket").chmod(0o666)
+    with hold.listener, OtherUser(CONNECT, path.with_suffix(".socket")) as other:
+        assert other.line() == "connected"
+        assert list(hold.accepted()) == []
+        with connected(str(path)):
+            assert len(list(hold.accepted())) == 1
+
+
+@needs_root
+def test_a_starter_asks_no_other_user_who_is_in_the_place_of_the_holder(open_home: Path) -> None:
+    (open_home / HOLDS).mkdir()
+    os.chown(open_home / HOLDS, NOBODY, NOBODY)
+    path = open_home / HOLDS / NUMBER
+    with OtherUser(LISTEN, path.with_suffix(".socket")) as other:
+        assert other.line() == "listening"
+        with pytest.raises(HoldEnds):
+            connected(str(path))

@@ -85,9 +85,13 @@ class HttpServer(contextlib.AbstractContextManager["HttpServer"]):
         shown = [line for line in self.told if line.startswith("Token ")]
         self.token = shown[0].rpartition(" ")[2] if shown else ""
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*BGJOB, *arguments], env=self._environment, capture_output=True, text=True, check=False
+            [*BGJOB, *arguments],
+            env=self._environment | environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
 
     def add_token(self, name: str, *options: str) -> str:
@@ -178,3 +182,14 @@ def response(connected: socket.socket) -> Response:
     answer.begin()
     with answer:
         return Response(answer.status, dict(answer.getheaders()), answer.read())
+
+
+def send_wait(server: HttpServer, connected: socket.socket, job_id: str) -> None:
+    """Returns when its first progress has come: it waits."""
+    arguments = {"job_ids": [job_id], "timeout_s": 600}
+    message, headers = tool_call("wait_for_job", arguments, progress="p")
+    body = json.dumps(message).encode()
+    told = [*server.headers(*headers), ("Content-Length", str(len(body)))]
+    connected.sendall(head("POST", "/mcp", told) + body)
+    while b"notifications/progress" not in connected.recv(65536, socket.MSG_PEEK):
+        pass

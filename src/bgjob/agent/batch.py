@@ -125,7 +125,7 @@ def hold(below: Below, root: str, idle_s: float, environ: Mapping[str, str]) -> 
     used_at = time.monotonic()
     while not _is_at_end(below, held, used_at + idle_s):
         if below.wait(LOOK_EVERY_S, held.listener):
-            with held.listener.accept()[0] as starter:
+            for starter in held.accepted():
                 start_zygote_below(starter.fileno(), inherited)
         below.reap()
         if below.shims():

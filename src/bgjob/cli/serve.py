@@ -12,8 +12,8 @@ Clients send the header `Authorization: Bearer TOKEN`. The first start makes a t
 adds and removes others. Jobs and clients of other servers on the same store are the same ones. For people there is
 a page of all jobs: bgjob page opens it in the browser.
 
-  bgjob serve                                             this machine only
-  bgjob serve --unix ~/.bgjob.sock                        this user only
+  bgjob serve                                             this machine, this user only
+  bgjob serve --unix ~/.bgjob.sock                        the same, without a port
   bgjob serve --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem --allow-host jobs.example.com
 """
 
@@ -36,6 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="a name by which clients may call this server, e.g. behind a proxy; may be repeated",
     )
+    parser.add_argument(
+        "--allow-other-users",
+        action="store_true",
+        help="let other users of this machine connect, e.g. a proxy that runs as www-data; by default only processes "
+        "of this user and root can. Whoever gets hold of a token or of a browser's cookie can then run commands as "
+        "this user; another user can also use up all connections",
+    )
     parser.add_argument("--metrics", action="store_true", help="numbers for Prometheus, at /metrics")
 
 
@@ -54,6 +61,7 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
             tls_cert=options.tls_cert,
             tls_key=options.tls_key,
             insecure_network=options.insecure_network,
+            allow_other_users=options.allow_other_users,
             metrics=options.metrics,
             names=options.allow_host,
         ),

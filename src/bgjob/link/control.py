@@ -10,20 +10,18 @@ import math
 import os
 import socket
 import stat
-import struct
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
+
+from bgjob.system.peer_users import is_own, unix_peer
 
 # Fits into a sockaddr everywhere.
 SOCKET_PATH_MAX_BYTES = 100
 ANSWER_MAX_BYTES, READ_BYTES = 1 << 20, 1 << 16
 MOST_BYTES = 1 << 63
 CONNECT_PATIENCE_S, CONNECT_AGAIN_S = 2.0, 0.005
-# Of pid, uid, gid.
-CREDENTIALS = struct.Struct("3i")
-ROOT = 0
 # Parts of a call's patience, where its jobs are not counted beforehand.
 SOME = 4
 
@@ -172,7 +170,7 @@ def _connect(path: str, deadline: float = math.inf) -> socket.socket:
     with contextlib.ExitStack() as undo:
         undo.callback(connection.close)
         _connect_in_time(connection, path, min(deadline, time.monotonic() + CONNECT_PATIENCE_S))
-        if _peer_uid(connection) not in (os.geteuid(), ROOT):
+        if not is_own(unix_peer(connection)):
             raise NoShim("another user's process is at its socket")
         undo.pop_all()
     return connection
@@ -195,14 +193,6 @@ def _reach(connection: socket.socket, path: str) -> None:
         connection.connect(path)
     else:
         _connect_from_directory(connection, path)
-
-
-def _peer_uid(connection: socket.socket) -> int:
-    """The user of the process that listens."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()  # the system cannot tell; the home is closed to other users
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(credentials)[1])
 
 
 def _connect_from_directory(connection: socket.socket, path: str) -> None:

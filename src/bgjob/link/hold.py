@@ -15,6 +15,7 @@ import socket
 from collections.abc import Iterator, Mapping
 
 from bgjob.home import home_dir, jobdir
+from bgjob.system.peer_users import is_own, unix_peer
 
 HOLDS = "holds"
 BACKLOG = 16
@@ -42,6 +43,12 @@ class Hold:
         with _in_directory(f"{self._path}.socket") as address:
             self.listener.bind(address)
         self.listener.listen(BACKLOG)
+
+    def accepted(self) -> Iterator[socket.socket]:
+        """The next starter's connection, for the time of the loop; none if it is another user's."""
+        with self.listener.accept()[0] as starter:
+            if is_own(unix_peer(starter)):
+                yield starter
 
     def close_for_good(self) -> bool:
         """From now on nothing is started. False: a job is being started now."""
@@ -75,6 +82,8 @@ def connected(path: str) -> socket.socket:
     try:
         with _in_directory(f"{path}.socket") as address:
             line.connect(address)
+        if not is_own(unix_peer(line)):
+            raise PermissionError("another user's process is at the socket of the holder")
     except OSError:
         line.close()
         raise HoldEnds from None

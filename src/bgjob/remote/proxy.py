@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import socket
-import struct
 
 from bgjob.core.errors import TargetUnreachable
 from bgjob.home.jobdir import CONTROL
@@ -17,12 +16,12 @@ from bgjob.remote import background
 from bgjob.remote.channel import Stream
 from bgjob.remote.engine import Engine
 from bgjob.remote.replica import Replica
+from bgjob.system.peer_users import is_own, unix_peer
 
 PIECE_BYTES, ANSWER_MAX_BYTES = 1 << 16, 8 << 20
 # From the end of a shim until all that it wrote is here. If its guard takes over, nothing ends.
 ENDS_S = 1.0
 LAST_ANSWERS_S = 5.0
-CREDENTIALS = struct.Struct("3i")
 
 
 class ControlProxy:
@@ -119,8 +118,4 @@ async def _forward(reader: asyncio.StreamReader, stream: Stream) -> None:
 
 
 def is_ours(writer: asyncio.StreamWriter) -> bool:
-    accepted: socket.socket = writer.get_extra_info("socket")
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the home is closed to other users
-    credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return CREDENTIALS.unpack(credentials)[1] in (os.geteuid(), 0)
+    return is_own(unix_peer(writer.get_extra_info("socket")))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import _socket as socket  # `socket` wraps it: 2 ms of each start
 import json
 import os
-import struct
-import sys
 
 from bgjob.shim.loop import READABLE
+from bgjob.system.peer_users import is_own, unix_peer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class ControlServer:
         accepted = self._accepted()
         if accepted is None:
             return
-        if _peer_uid(accepted) not in (os.geteuid(), 0):
+        if not is_own(unix_peer(accepted)):
             return accepted.close()
         self._make_room()
         self._connections[Connection(self._loop, accepted, self)] = None
@@ -209,11 +208,3 @@ class Connection:
             self._server.serve(self, json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError):
             self.answer(ok=False, error=f"not a request: {line[:80]!r}")
-
-
-def _peer_uid(accepted: socket.socket) -> int:
-    if sys.platform != "linux":
-        return os.geteuid()  # the directory is 0700: other users cannot connect
-    credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
-    return uid

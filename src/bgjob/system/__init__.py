@@ -16,7 +16,7 @@ of jobs on disk.
     readiness       whether a descriptor becomes readable in time
     client_session  whose server or hook we are
     own_user        who runs us
-    peer_users      who has connected to us
+    peer_users      which user is at the other end of a connection
     own_argv        the argv of our own processes
     detached        starts a process that is no descendant of ours
     allocation      the process above a shim that holds the allocation of an engine

@@ -1,4 +1,4 @@
-"""One connection: clients that are slow or idle are ended.
+"""One connection: clients that are slow or idle are ended, and the oldest idle one when there are too many.
 
 before a request   the head must be there 10 s after its first byte, or after the connection was made
 after an answer    30 s until the next request (uvicorn's own limit)
@@ -12,21 +12,39 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S, IDLE_S, UNREAD_S = 10.0, 30, 30.0
 MOST_REQUESTS = 1000
-"""At once: more are answered with 503."""
-MOST_CONNECTIONS = 2 * MOST_REQUESTS
-"""Also those that ask for nothing: more are closed at once."""
+"""At once: more are answered with 503. No more connections stay open either, as long as one of them is idle."""
 
 
 class TimedConnection(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
     _unread_timer: asyncio.TimerHandle | None = None
+    idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        self._make_room()
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-        else:
-            self._time_head()
+        self.idle_since = self.loop.time()
+        self._time_head()
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def is_within_request(self) -> bool:
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        """Close the connection that has been idle longest. If none is, the next request is answered with 503."""
+        idle = [
+            each
+            for each in self.connections
+            if isinstance(each, TimedConnection) and not each.is_within_request
+        ]
+        if len(self.connections) >= MOST_REQUESTS and idle:
+            oldest = min(idle, key=lambda each: each.idle_since)
+            self.connections.discard(oldest)  # now: it must not count until the loop has closed it
+            oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._head_timer, self._unread_timer):
@@ -40,11 +58,10 @@ class TimedConnection(H11Protocol):
 
     def _time_head(self) -> None:
         """Until a request has begun; more bytes of its head give no more time."""
-        is_within_request = bool(self.cycle) and not self.cycle.response_complete
-        if is_within_request and self._head_timer:
+        if self.is_within_request and self._head_timer:
             self._head_timer.cancel()
             self._head_timer = None
-        elif not is_within_request and self._head_timer is None:
+        elif not self.is_within_request and self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_S, self.transport.abort)
 
     def pause_writing(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the server listens: an address, or a unix socket that only its owner can open."""
+"""Where the server listens: an address, or a unix socket that only its owner can open; and who is let in."""
 
 import contextlib
 import errno
@@ -6,11 +6,71 @@ import ipaddress
 import os
 import socket
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from bgjob.core.errors import CannotServe
+from bgjob.mcp.stderr import warn
+from bgjob.system import peer_users
 
 BACKLOG = 1024
+MOST_NAMED = 20
+"""Users about whom the server writes a line."""
+OTHER_USER = (
+    "Refused a connection of uid {}: only our own user may connect. "
+    "bgjob serve --allow-other-users lets others in."
+)
+
+
+class OwnUserOnly(socket.socket):
+    """Closes the connections of other users of this machine as it accepts them, before a byte of them is read.
+
+    A connection whose user is unknown is closed too. Other machines cannot be asked: where they may connect, only
+    connections from an address of this machine are checked.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._user = _how_to_tell(listening)
+        self._serves_network = listening.family != socket.AF_UNIX and not _is_loopback(listening)
+        self._named = set[int]()
+        super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """ConnectionAbortedError, which servers pass over, in place of a connection that is refused."""
+        connection, address = super().accept()
+        if self._may_enter(connection):
+            return connection, address
+        connection.close()
+        raise ConnectionAbortedError("it is another user's")
+
+    def _may_enter(self, connection: socket.socket) -> bool:
+        if self._serves_network and not peer_users.is_from_this_machine(connection):
+            return True
+        user = self._user(connection)
+        if user is not None and not peer_users.is_own(user):
+            self._name(user)
+        return peer_users.is_own(user)
+
+    def _name(self, user: int) -> None:
+        if user not in self._named and len(self._named) < MOST_NAMED:
+            self._named.add(user)
+            warn(OTHER_USER.format(user))
+
+
+def _how_to_tell(listening: socket.socket) -> Callable[[socket.socket], int | None]:
+    """The user of a connection; None: unknown."""
+    if listening.family == socket.AF_UNIX:
+        return peer_users.unix_peer
+    if lookup := peer_users.tcp_lookup():
+        return lambda connection: peer_users.tcp_peer(connection, lookup)
+    raise CannotServe(
+        "This system does not say which user has connected over TCP, so every user of the machine could.",
+        "Give --unix PATH, or --allow-other-users if no other user matters.",
+    )
+
+
+def _is_loopback(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def bound_address(host: str, port: int, *, network: bool) -> socket.socket:

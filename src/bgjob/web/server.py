@@ -16,7 +16,14 @@ from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.system.open_files import raise_limit
 from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
-from bgjob.web.listen import bound_address, bound_unix, browser_address, remove_unix, shown_address
+from bgjob.web.listen import (
+    OwnUserOnly,
+    bound_address,
+    bound_unix,
+    browser_address,
+    remove_unix,
+    shown_address,
+)
 from bgjob.web.page.logins import Logins, keyed
 from bgjob.web.servers import announced
 from bgjob.web.services import Services
@@ -35,6 +42,7 @@ class Options:
     tls_cert: str | None = None
     tls_key: str | None = None
     insecure_network: bool = False
+    allow_other_users: bool = False
     metrics: bool = False
     names: Sequence[str] = ()
 
@@ -47,7 +55,7 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         undo.callback(services.close)
         app = App(services, tokens, options.names, metrics=options.metrics)
         server = Server(_config(app, options), app.stop)
-        listening = _listening(options, undo)
+        listening = _guarded(_listening(options, undo), options, undo)
         server.take_signals()  # first: who is told where it listens may stop it
         _tell_token(tokens, tell)
         tls = options.tls_cert is not None
@@ -91,7 +99,7 @@ def _config(app: App, options: Options) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_REQUESTS,
+        limit_concurrency=MOST_REQUESTS + 1,  # from this number on it refuses
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOPPING_S,
         ssl_certfile=options.tls_cert,
@@ -114,6 +122,10 @@ def _listening(options: Options, undo: contextlib.ExitStack) -> socket.socket:
     listening = undo.enter_context(bound_unix(options.unix))
     undo.callback(remove_unix, options.unix, os.lstat(options.unix))
     return listening
+
+
+def _guarded(listening: socket.socket, options: Options, undo: contextlib.ExitStack) -> socket.socket:
+    return listening if options.allow_other_users else undo.enter_context(OwnUserOnly(listening))
 
 
 def _tell_token(tokens: Tokens, tell: Callable[[str], None]) -> None:
