@@ -171,6 +171,23 @@ class TestTheAddress:
         entries = protocol.send("Page.getNavigationHistory")["entries"]
         assert [entry["url"] for entry in entries] == ["about:blank", f"{site.origin}/"]
 
+    def test_it_comes_to_the_browser_by_a_file(
+        self, tab_of_browser: BrowserContext, site: Site, tmp_path: Path
+    ) -> None:
+        """As `bgjob page` hands it over: the browser is told of the file alone, and the file is gone then."""
+        noted = tmp_path / "noted"
+        script = tmp_path / "browser"
+        script.write_text(f'#!/bin/sh\necho "$1" > {noted}\n')
+        script.chmod(0o755)
+        person = {"BROWSER": str(script), "HOME": str(tmp_path)}
+        assert site.server.command("page", **person).returncode == 0
+        (file,) = tmp_path.glob("bgjob-page-*.html")
+        page = opened(tab_of_browser, site, noted.read_text().strip())
+        assert page.url == f"{site.origin}/"
+        assert not file.exists()
+        entries = tab_of_browser.new_cdp_session(page).send("Page.getNavigationHistory")["entries"]
+        assert "key=" not in " ".join(entry["url"] for entry in entries)
+
     def test_the_login_is_out_of_reach_of_scripts(self, page: Page) -> None:
         (cookie,) = page.context.cookies()
         assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"]) == ("bgjob", True, "Strict")

@@ -1,9 +1,12 @@
 """bgjob page: the page of a running `bgjob serve`, in the browser, logged in."""
 
 import argparse
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from bgjob.api.context import Context, open_context
 from bgjob.cli import streams
@@ -16,6 +19,10 @@ from bgjob.core.scopes import SCOPES
 EPILOG = f"""\
 The address logs one browser in, once, within ten minutes; the browser stays logged in for 30 days, on every server
 of this store. {BROWSER_NOTE.rstrip()}
+
+Other users can read the arguments of a browser, so it is given a file that only you can read, bgjob-page-….html in
+your home directory, which leads it to the address and is removed when the browser has logged in. A browser that
+cannot read that file, e.g. one on another machine, can be given the printed address instead.
 
   bgjob page                              the list of all jobs
   bgjob page tests                        the job named tests
@@ -31,6 +38,13 @@ class NoServer(BgjobError):
         super().__init__(
             "No server of this store runs that a browser could open.",
             "bgjob serve starts one; --address URL names one that is reached in another way.",
+        )
+
+
+class NotHandedOver(BgjobError):
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(
+            f"No browser could be opened: {problem}", "Open the printed address in one yourself."
         )
 
 
@@ -58,17 +72,37 @@ def run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     context = open_context(environ, many=False)
     if options.forget:
         return _forget(context)
-    from bgjob.web.page.logins import Logins, keyed
+    from bgjob.web.page.logins import Logins, hand_over, keyed
 
     address = f"{options.address or _running(context)}{_view(context, options.id)}"
     streams.check_stdout()
-    # The arguments of a browser can be seen by other users. Behind a proxy it cannot be known who asks.
-    user = None if options.print or options.address else os.getuid()
-    with_key = keyed(address, Logins(context.store.home).add_key(options.scope or list(SCOPES), user))
+    file = None if options.print else _new_file(environ, context)
+    with_key = keyed(address, Logins(context.store.home).add_key(options.scope or list(SCOPES), file=file))
     streams.say(with_key)
-    if not options.print:
-        open_in_browser(with_key)
+    if file:
+        with _kept_only_if_opened(file):
+            hand_over(file, with_key)
+            open_in_browser(f"file://{quote(file)}")
     return 0
+
+
+@contextlib.contextmanager
+def _kept_only_if_opened(file: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, BgjobError) as problem:
+        with contextlib.suppress(OSError):
+            os.unlink(file)
+        raise NotHandedOver(problem) from None
+
+
+def _new_file(environ: Mapping[str, str], context: Context) -> str:
+    """Where a browser can read it. One in a sandbox (snap, flatpak) sees no hidden directory and not our /tmp."""
+    from bgjob.web.page.logins import HANDED
+
+    own = environ.get("HOME", "")
+    directory = own if os.path.isabs(own) and os.access(own, os.W_OK) else context.store.home
+    return os.path.join(directory, f"{HANDED}{secrets.token_hex(8)}.html")
 
 
 def _forget(context: Context) -> int:

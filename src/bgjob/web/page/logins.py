@@ -4,11 +4,16 @@
 
 A person gets an address with a key; their browser exchanges the key for a login, once, and keeps that in a
 cookie. Only hashes are stored. They outlive the server: an open page goes on after its server was killed.
+
+Other users can read the arguments of a browser. So a browser that is started is given a file, mode 0600, that
+leads to the address. The row of the key has its path, and whoever removes the row removes the file.
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import time
@@ -23,7 +28,13 @@ from bgjob.store.row_file import changing, identity, rows_in
 ROWS = "logins"
 KEY_S = 600.0
 LOGIN_S = 30 * 86400.0
-ROOT = 0
+HANDED = "bgjob-page-"
+"""How the name of a file that has a key begins."""
+LEADING_TO = """\
+<!doctype html><meta charset="utf-8"><title>bgjob</title>
+<p>This page needs JavaScript.</p>
+<script>location.replace(%s)</script>
+"""
 
 Kind = Literal["key", "login"]
 
@@ -44,20 +55,20 @@ class Logins:
         # one value, as several threads ask
         self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}
 
-    def add_key(self, scopes: Collection[str] = tuple(SCOPES), user: int | None = None) -> str:
-        """To be exchanged for a login once, within ten minutes; by processes of `user`, a uid, if it is given."""
+    def add_key(self, scopes: Collection[str] = tuple(SCOPES), *, file: str | None = None) -> str:
+        """To be exchanged for a login once, within ten minutes. `file`: a file with the key, to be removed then."""
         with changing(self._path, self._lock_path, ROWS) as rows:
-            return _add(rows, "key", KEY_S, scopes, user)
+            return _add(rows, "key", KEY_S, scopes, **({"file": file} if file else {}))
 
-    def exchange(self, key: str, users: Collection[int] = ()) -> str | None:
+    def exchange(self, key: str) -> str | None:
         """The login that a key is exchanged for; None: it was used, is too old, or never was one.
 
-        `users`: who may be the one that asks, as far as that is known. A guess takes no lock and writes nothing.
+        A guess takes no lock and writes nothing.
         """
-        if not _is_key_for(users, self._current().get(_digest(key))):
+        if not _is_valid(self._current().get(_digest(key)), "key"):
             return None
         with changing(self._path, self._lock_path, ROWS) as rows:
-            row = rows.pop(_digest(key), {})
+            row = _removed(rows, _digest(key))
             return _add(rows, "login", LOGIN_S, row["scopes"]) if _is_valid(row, "key") else None
 
     def matching(self, plain: str, own: str) -> Login | None:
@@ -78,7 +89,8 @@ class Logins:
         """How many were logged in. Keys that are not used yet are gone as well."""
         with changing(self._path, self._lock_path, ROWS) as rows:
             count = sum(_is_valid(row, "login") for row in rows.values())
-            rows.clear()
+            for digest in list(rows):
+                _removed(rows, digest)
         return count
 
     def _current(self) -> Mapping[str, Any]:
@@ -99,24 +111,33 @@ def keyed(address: str, key: str) -> str:
     return f"{address}#key={key}"
 
 
-def _add(
-    rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[str], user: int | None = None
-) -> str:
+def hand_over(path: str, address: str) -> None:
+    """Write the file that leads a browser to this address. FileExistsError: another one is there already."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(LEADING_TO % json.dumps(address).replace("<", "\\u003c"))
+
+
+def _removed(rows: dict[str, Any], digest: str) -> Any:
+    row = rows.pop(digest, {})
+    file = row.get("file") if isinstance(row, dict) else None
+    if isinstance(file, str) and os.path.basename(file).startswith(HANDED):
+        with contextlib.suppress(OSError):
+            os.unlink(file)
+    return row
+
+
+def _add(rows: dict[str, Any], kind: Kind, valid_s: float, scopes: Collection[str], **more: object) -> str:
     for digest in [digest for digest, row in rows.items() if not _is_valid(row)]:
-        del rows[digest]
+        _removed(rows, digest)
     plain = secrets.token_urlsafe(32)
     rows[_digest(plain)] = {
         "kind": kind,
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "until": time.time() + valid_s,
-        **({} if user is None else {"user": user}),
+        **more,
     }
     return plain
-
-
-def _is_key_for(users: Collection[int], row: Any) -> bool:
-    """Root may do what every user may."""
-    return _is_valid(row, "key") and ("user" not in row or set(users) <= {row["user"], ROOT})
 
 
 def _is_valid(row: Any, kind: Kind | None = None) -> bool:

@@ -5,11 +5,9 @@ from collections.abc import Collection
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Scope
 
 from bgjob.core.errors import BgjobError
 from bgjob.store.quota import StoreSize
-from bgjob.system.peer_users import peer_users
 from bgjob.web.access import Refused
 from bgjob.web.metrics import Meters
 from bgjob.web.page import endpoint, files
@@ -52,7 +50,7 @@ class Page:
     async def _log_in(self, request: Request) -> Response:
         key = str((await endpoint.json_body(request, KEY_BODY_BYTES)).get("key"))
         try:
-            login = await endpoint.in_thread(lambda: self.logins.exchange(key, _users(request.scope)))
+            login = await endpoint.in_thread(lambda: self.logins.exchange(key))
         except BgjobError as problem:
             return endpoint.failure(problem)
         except OSError as problem:
@@ -67,12 +65,6 @@ class Page:
         login = request.state.login
         await endpoint.in_thread(lambda: self.logins.remove(login))
         return Response(status_code=204, headers={"Set-Cookie": cookie(request.scope, "", login.own, 0)})
-
-
-def _users(scope: Scope) -> set[int]:
-    """Of this machine, who asks; none: that is not known."""
-    client, server = scope.get("client"), scope.get("server")
-    return peer_users(client[1], server[1]) if client and server and server[1] else set()
 
 
 def _without_head(route: Route) -> Route:
