@@ -127,6 +127,41 @@ class TestRules:
         assert answer["result"]["isError"]
         serving.execute("true")
 
+    def test_its_allow_list_narrows_that_of_the_server(self, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        with HttpServer(home, MCP_BG_ALLOWED_COMMANDS="^echo ,^true$") as server:
+            narrow = server.add_token("narrow", "--env", "MCP_BG_ALLOWED_COMMANDS=^echo ok,^false$")
+            none = server.add_token("none", "--env", "MCP_BG_ALLOWED_COMMANDS=")
+            verdicts = {
+                command: [self.is_allowed(server, token, command) for token in (server.token, narrow, none)]
+                for command in ("echo ok", "echo no", "true", "false", "pwd")
+            }
+        assert verdicts == {
+            "echo ok": [True, True, True],
+            "echo no": [True, False, True],
+            "true": [True, False, True],
+            "false": [False, False, False],
+            "pwd": [False, False, False],
+        }
+
+    def is_allowed(self, server: HttpServer, token: str, command: str) -> bool:
+        message, headers = tool_call("execute_command", {"command": command})
+        result = server.post(message, *headers, token=token).json["result"]
+        assert not result["isError"] or "MCP_BG_ALLOWED_COMMANDS" in str(result)
+        return not result["isError"]
+
+    def test_a_token_that_may_only_run_ends_no_job_by_a_restart(self, serving: HttpServer) -> None:
+        token = serving.add_token("runs", "--scope", "run", "--scope", "read")
+        started = {"command": "sleep 1000", "name": "kept"}
+        job_id = serving.execute(**started)
+        message, headers = tool_call("execute_command", {**started, "if_running": "restart"})
+        refused = serving.post(message, *headers, token=token)
+        assert refused.status == 403
+        assert 'scope="kill"' in refused.headers["www-authenticate"]
+        assert serving.call("get_job_status", token, job_id=job_id)["status"] == "running"
+        assert serving.execute(token=token, **started, if_running="reuse") == job_id
+        assert serving.execute(**started, if_running="restart") != job_id
+
     def test_a_token_whose_rules_cannot_be_followed_any_more_says_so(
         self, serving: HttpServer, tmp_path: Path
     ) -> None:

@@ -219,3 +219,16 @@ def test_each_needs_its_right(server: HttpServer, home: Path, act: str, scope: s
     status, error = refused(logged_in(server, *others), act)
     assert (status, "This login may not" in error) == (403, True)
     assert refused(logged_in(server, scope), act)[0] == 400
+
+
+def test_a_start_that_ends_a_job_needs_the_right_to_end_jobs(
+    server: HttpServer, home: Path, jobs: Jobs
+) -> None:
+    running = jobs.execute("sleep 1000", name="kept").id
+    again = {"command": "sleep 1000", "name": "kept", "if_running": "restart"}
+    assert refused(logged_in(server, "run", "read"), "start", **again) == (
+        403,
+        "This login may not end jobs.",
+    )
+    assert isinstance(loaded(jobs, running).state, Running)
+    assert done(logged_in(server, "run", "kill"), "start", **again)["job"] != running

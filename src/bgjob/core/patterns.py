@@ -113,6 +113,28 @@ class WholePattern:
         return self._find_at_start(data, 0, len(data))[0][0] >= 0
 
 
+class BothPatterns(WholePattern):
+    """Matches what each of two patterns matches."""
+
+    __slots__ = ("_both",)
+
+    def __init__(self, first: WholePattern, second: WholePattern) -> None:
+        self._both, self.text = (first, second), f"{first.text} (and {second.text})"
+
+    def is_in(self, text: str) -> bool:
+        return all(each.is_in(text) for each in self._both)
+
+    def begins(self, text: str) -> bool:
+        return all(each.begins(text) for each in self._both)
+
+
+def narrowed(outer: Sequence[WholePattern], inner: Sequence[WholePattern]) -> tuple[WholePattern, ...]:
+    """The allow-list of what both allow. An empty one allows everything."""
+    if not (outer and inner):
+        return tuple(outer or inner)
+    return tuple(BothPatterns(first, second) for first in outer for second in inner)
+
+
 def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = False) -> Pattern:
     """InvalidArgument says what is wrong with the pattern, where, and what to write instead."""
     engine, options = _engine(ignore_case=ignore_case)

@@ -1,7 +1,7 @@
 """The rights that a token gives its holder over HTTP."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 Scope = Literal["read", "run", "kill"]
 SCOPES: Mapping[Scope, str] = {
@@ -9,3 +9,8 @@ SCOPES: Mapping[Scope, str] = {
     "run": "start jobs and type into them",
     "kill": "end jobs",
 }
+
+
+def scopes_of_start(arguments: Mapping[str, Any]) -> tuple[Scope, ...]:
+    """What a start with these arguments of execute_command needs: a restart ends the job that runs."""
+    return ("run", "kill") if arguments.get("if_running") == "restart" else ("run",)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bgjob.api import Cancellation, Jobs
 from bgjob.api.session import reporting
-from bgjob.core.scopes import Scope
+from bgjob.core.scopes import Scope, scopes_of_start
 from bgjob.mcp import tasks
 from bgjob.mcp.caller import Caller, Channel
 from bgjob.mcp.news_line import news_fields
@@ -96,9 +96,7 @@ class Service:
         """The right that the request needs and its client does not have."""
         if self._scopes is None or request.method == "tools/list":
             return None
-        tool = _tool_of(request)
-        needed = tool.kind.scope if tool else SCOPES.get(request.method, "read")
-        return None if needed in self._scopes else needed
+        return next((needed for needed in _scopes_for(request) if needed not in self._scopes), None)
 
     def _list_tools(self, request: Request, _caller: Caller) -> Result:
         targets = self._jobs.context.targets
@@ -201,6 +199,15 @@ def _with_task_support(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _asks_other_machines(request: Request) -> bool:
     return request.method == "resources/read" and "targets" in str(request.params.get("uri")).lower()
+
+
+def _scopes_for(request: Request) -> Sequence[Scope]:
+    tool, arguments = _tool_of(request), request.params.get("arguments")
+    if tool is None:
+        return (SCOPES.get(request.method, "read"),)
+    if tool.name == "execute_command" and isinstance(arguments, dict):
+        return scopes_of_start(arguments)
+    return (tool.kind.scope,)
 
 
 def _tool_of(request: Request) -> Tool[Jobs] | None:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from bgjob.api import Jobs, open_jobs
+from bgjob.core.config import ALLOW_LIST
+from bgjob.core.frozen import replace
+from bgjob.core.patterns import narrowed
 from bgjob.mcp.service import Service
 from bgjob.store.config_file import read_config_file
 from bgjob.store.targets_file import read_targets
@@ -37,7 +40,14 @@ class Services:
 
     def _jobs_under(self, rules: Rules) -> Jobs:
         if rules not in self._jobs:
-            self._jobs[rules] = open_jobs(
+            opened = open_jobs(
                 environment_under(rules, self._environ), file=self._file, targets=self._targets
             )
+            self._jobs[rules] = self._within_own_list(opened) if ALLOW_LIST in dict(rules.env) else opened
         return self._jobs[rules]
+
+    def _within_own_list(self, jobs: Jobs) -> Jobs:
+        """The allow-list of a token narrows that of the server: a command must match both."""
+        own, settings = self.jobs.context.settings.allowed_commands, jobs.context.settings
+        both = narrowed(own, settings.allowed_commands)
+        return Jobs(replace(jobs.context, settings=replace(settings, allowed_commands=both)))

@@ -1,6 +1,6 @@
 """What a page does to jobs, by the verbs of the api that the command line uses.
 
-POST /api/start     {arguments of the tool execute_command}     run    it does not wait for the job
+POST /api/start     {arguments of the tool execute_command}     run    it does not wait for the job; to restart: kill
 POST /api/answer    {job, text, keys, enter, eof}               run    typed into the job
 POST /api/rerun     {job}                                       run
 POST /api/priority  {job, priority}                             run    of a job in the queue
@@ -30,6 +30,7 @@ from bgjob.api.signal import HasEnded, signal_job, signal_number
 from bgjob.core.errors import BgjobError, InvalidArgument, JobNotFound
 from bgjob.core.job import Job
 from bgjob.core.options import MOST_PRIORITY
+from bgjob.core.scopes import scopes_of_start
 from bgjob.mcp.answers import plain
 from bgjob.mcp.caller import Caller
 from bgjob.mcp.server import SERVER
@@ -37,7 +38,7 @@ from bgjob.mcp.tools import TOOLS
 from bgjob.protocol.request import Client, Request
 from bgjob.protocol.revisions import SUPPORTED
 from bgjob.system.own_user import own_user
-from bgjob.web.page.endpoint import Asked, post
+from bgjob.web.page.endpoint import Asked, check_scopes, post
 from bgjob.web.page.live import SharedLive
 from bgjob.web.page.viewer import own_name
 from bgjob.web.page.words import in_page_words
@@ -71,6 +72,7 @@ class Actions:
     # -- what runs something ------------------------------------------------------------------------
 
     def _start(self, asked: Asked) -> dict[str, Any]:
+        check_scopes(asked.login, scopes_of_start(asked.given))
         given = {name: value for name, value in asked.given.items() if name not in WAITS}
         started = plain(TOOLS.perform(self._jobs, "execute_command", given, _caller()))
         self._live.look_at(started["job_id"])

@@ -1,7 +1,7 @@
 """One request of the page: what it asks, the right that it needs, its answer as JSON."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -105,9 +105,14 @@ def post(path: str, perform: Callable[[Asked], Any], scope: Scope) -> Route:
 def allowed(request: Request, scope: Scope) -> Login:
     """The login of the request. Refused: it lacks this right."""
     login: Login = request.state.login
-    if scope not in login.scopes:
-        raise Refused(403, f"This login may not {SCOPES[scope]}.")
+    check_scopes(login, [scope])
     return login
+
+
+def check_scopes(login: Login, needed: Iterable[Scope]) -> None:
+    for scope in needed:
+        if scope not in login.scopes:
+            raise Refused(403, f"This login may not {SCOPES[scope]}.")
 
 
 async def json_body(request: Request, most_bytes: int = MOST_BYTES) -> Mapping[str, Any]:
