@@ -64,7 +64,7 @@ class TestTheTargets:
         assert checked.returncode == 1
         assert "  state   unreachable" in checked.stdout
         assert "Connection refused" in checked.stdout
-        assert "  next    Run: ssh far true." in checked.stdout
+        assert "To see more, run: ssh far true" in checked.stdout
 
     def test_that_there_is_not_are_refused(self, there: Cli, far: FarMachine) -> None:
         assert_one_line_of_error(there("targets", "gpu"), "--target='gpu'", NAME, str(targets_file(far)))

@@ -163,6 +163,25 @@ def test_a_directory_that_others_may_write_is_not_used(play: Play, root: Path) -
         opened(play, root)
 
 
+@pytest.mark.parametrize(
+    ("options", "trouble"), [("ro", "home_read_only"), ("size=64k", "home_full")], ids=["read-only", "full"]
+)
+def test_a_disk_that_takes_no_code_is_named_by_its_trouble(
+    play: Play, tmp_path: Path, options: str, trouble: str
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"mode=700,{options}", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs to mount a tmpfs")
+    try:
+        with pytest.raises(TargetUnreachable) as refusal:
+            opened(play, disk)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert refusal.value.trouble == trouble
+
+
 def test_a_host_without_python_says_so(play: Play, root: Path) -> None:
     tools = root / "bin"
     tools.mkdir(parents=True)
@@ -192,6 +211,7 @@ def test_what_travels_is_what_the_far_half_needs() -> None:
     assert folders.isdisjoint({"cli", "mcp", "web", "clients", "protocol"})
     assert {name for name in names if name.startswith("bgjob/remote/")} == {
         "bgjob/remote/__init__.py",
+        "bgjob/remote/bootstrap.py",
         "bgjob/remote/client.py",
         "bgjob/remote/codec.py",
         "bgjob/remote/shared_root.py",

@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import target_advice
-from bgjob.api.target_advice import advice_for, lack_here
+from bgjob.api.target_advice import ADVICE, BY_HAND, advice_for, lack_here
+from bgjob.core.target_trouble import PROGRAMS
+from bgjob.core.target_trouble import SSH as SSH_WORDS
 from bgjob.core.targets import Target
+from bgjob.remote.bootstrap import TROUBLES
+from bgjob.remote.loader import STATES
 
 SSH = Target("gpu", "ssh", host="me@gpu")
 SLURM = Target("hpc", "slurm", login="me@login")
@@ -16,27 +20,51 @@ RAY = Target("ray", "ray", address="auto")
 @pytest.mark.parametrize(
     ("target", "why", "advice"),
     [
-        (SSH, "Host key verification failed.", "Run: ssh me@gpu true, and accept its key"),
+        (
+            SSH,
+            "Host key verification failed.",
+            "accept its key if it is the right one. To see more, run: ssh me@gpu true",
+        ),
         (SSH, "me@gpu: Permission denied (publickey,password).", "without a question"),
-        (SSH, "ssh: Could not resolve hostname gpu: Name or service not known", "Mend its host"),
-        (SSH, "ssh: connect to host gpu port 22: Connection refused", "Run: ssh me@gpu true. If that hangs"),
+        (SSH, "ssh: Could not resolve hostname gpu: Name or service not known", "Fix its host"),
+        (
+            SSH,
+            "ssh: connect to host gpu port 22: Connection refused",
+            "sshd runs. To see more, run: ssh me@gpu true",
+        ),
         (SSH, "ssh: connect to host gpu port 22: Connection timed out", "VPN"),
         (SSH, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "find out why"),
-        (SSH, "sh: 1: python3: not found", "set python to its path"),
-        (SSH, "The job store /x is not safe to use: it belongs to uid 5", "mode 0700"),
-        (SSH, "OSError: No space left on device", "Make room there"),
         (SLURM, "sh: 1: sbatch: not found", "Set login"),
-        (SLURM, "sbatch: error: invalid partition specified: main", "Mend partition or account"),
+        (SLURM, "sbatch: error: invalid partition specified: main", "Fix partition or account"),
         (SLURM, "slurm_load_partitions: Unable to contact slurm controller", "run sinfo on me@login"),
         (RAY, "ModuleNotFoundError: No module named 'ray'", "bgjob[ray]"),
         (RAY, "RuntimeError: Version mismatch: The cluster was started with", "versions of Python and Ray"),
         (SSH, "no answer within 60 s", "try again"),
+        (Target("here", "slurm"), "Slurm has not answered within 20 s", "try again."),
         (SSH, "something that was never seen", ""),
     ],
 )
 def test_there_is_advice_for_what_programs_say(target: Target, why: str, advice: str) -> None:
     assert advice_for(target, f"the connection was closed ({why})").find(advice) >= 0
     assert bool(advice) == bool(advice_for(target, why))
+
+
+def test_what_a_home_lacks_is_no_question_of_keys() -> None:
+    """By its kind: its words are those of ssh for a key that is refused."""
+    why = "[Errno 13] Permission denied: '/data/bgjob'"
+    assert advice_for(SSH, why, "home_not_writable") == ADVICE["home_not_writable"]
+    assert advice_for(Target("here", "slurm"), why, "home_full") == ADVICE["home_full"]
+
+
+def test_nobody_is_sent_to_ssh_where_there_is_no_ssh() -> None:
+    assert "ssh" not in advice_for(Target("here", "slurm"), "", "no_answer")
+
+
+def test_each_trouble_has_advice() -> None:
+    words = {trouble for _, trouble in (*SSH_WORDS, *PROGRAMS)} | set(TROUBLES.values())
+    words |= {f"{whose}python_{state}" for whose in ("", "own_") for state in STATES}
+    assert words | {"home_unsafe", "login_ended", "login_prints"} == set(ADVICE)
+    assert set(ADVICE) >= BY_HAND
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ from bgjob.agent.verbs import CHANGING, QUICK, WAITING, Verbs
 from bgjob.api.context import Context, checked_settings, open_context
 from bgjob.api.wait import Cancellation
 from bgjob.core.config import NO_FILE
-from bgjob.core.errors import BgjobError
+from bgjob.core.errors import BgjobError, StoreUnusable
 from bgjob.home.home_dir import home_from
 from bgjob.link.spawn import Spawner
+from bgjob.remote.bootstrap import trouble_of
 from bgjob.remote.codec import BEAT, Message, decode, encode, pack_bytes, pack_error, unpack_bytes
 from bgjob.remote.shared_root import ELSEWHERE
 from bgjob.store.elsewhere import StoreElsewhere
@@ -62,7 +63,8 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     try:
         context = _context(own_environ(environ))
     except (BgjobError, OSError) as error:
-        outbox.send(encode({"error": pack_error(error)}))
+        trouble = trouble_of(error.__cause__ or error) or ("home_unsafe" * isinstance(error, StoreUnusable))
+        outbox.send(encode({"error": {**pack_error(error), "trouble": trouble}}))
         outbox.wait_until_written()
         os._exit(1)
     session = Session(Verbs(context), outbox, silence_s)

@@ -11,6 +11,7 @@ from bgjob.api.context import Context
 from bgjob.api.hints import out_of_reach
 from bgjob.api.processes import not_running
 from bgjob.api.results import Kill
+from bgjob.api.target_advice import advice_for
 from bgjob.core import options
 from bgjob.core.errors import (
     BgjobError,
@@ -21,7 +22,7 @@ from bgjob.core.errors import (
     TargetUnreachable,
 )
 from bgjob.core.job import Job, Running, Spec
-from bgjob.core.targets import as_record
+from bgjob.core.targets import Target, as_record
 from bgjob.home import jobdir, queue_dir, target_dir
 from bgjob.remote.client import NoAnswer, NotUnderstood, ask_relay
 from bgjob.store.records import read_remote
@@ -55,10 +56,19 @@ def start_at_target(
         _ask(context, target.name, op="start", job=spec.id)
     except NoAnswer:
         pass  # the relay goes on asking: whether the job runs is told as soon as it is known
-    except BgjobError:
+    except BgjobError as error:
         if _undo(context, target.name, spec):
-            raise
+            raise _with_advice(target, error) from None
     return store.load(spec.id)
+
+
+def _with_advice(target: Target, error: BgjobError) -> BgjobError:
+    """What is to be done before trying again, if that is known."""
+    if not isinstance(error, TargetUnreachable) or not (
+        advice := advice_for(target, error.why, error.trouble)
+    ):
+        return error
+    return TargetUnreachable(target.name, error.why, advice, error.trouble)
 
 
 def check_at_target(

@@ -1,17 +1,13 @@
-"""What to do where a target cannot be used: by what this machine lacks, or by what a program said."""
+"""What to do where a target cannot be used: by what this machine lacks, or by the kind of its trouble."""
 
 import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from bgjob.core.late_pattern import late_pattern
+from bgjob.core.target_trouble import said
 
 if TYPE_CHECKING:
-    import re
-
     from bgjob.core.targets import Target
-
-TRY_BY_HAND = "Run: ssh {place} true"
 
 
 class Lack(NamedTuple):
@@ -42,77 +38,53 @@ def _has_ray() -> bool:
     return find_spec("ray") is not None
 
 
-def advice_for(target: "Target", why: str) -> str:
-    """Empty: none is known."""
-    for pattern, advice in ADVICE:
-        if pattern.search(why):
-            return advice.format(place=target.place, name=target.name, login=target.login or "this machine")
-    return ""
+def advice_for(target: "Target", why: str, trouble: str = "") -> str:
+    """Empty: none is known. `trouble`: a word of core.target_trouble; without it, `why` is what a program printed."""
+    advice = ADVICE.get(trouble or said(why), "")
+    names = {"place": target.place, "name": target.name, "login": target.login or "this machine"}
+    return " ".join((advice.format(**names), *_trial(target, trouble or said(why)))).strip()
 
 
-def _when(pattern: str) -> "re.Pattern[str]":
-    return late_pattern(f"(?i){pattern}")
+def _trial(target: "Target", trouble: str) -> list[str]:
+    """What to run by hand, where ssh is the way."""
+    destination = target.host or target.login
+    return [f"To see more, run: ssh {destination} true"] if destination and trouble in BY_HAND else []
 
 
-# The first that fits.
-ADVICE = (
+BY_HAND = frozenset(
     (
-        _when(r"no Ray answers at"),
-        "Start the cluster, or mend its address: ray status --address {place} shows whether it is there.",
-    ),
-    (
-        _when(r"host key verification failed|no .*host key is known"),
-        f"{TRY_BY_HAND}, and accept its key if it is the right one.",
-    ),
-    (
-        _when(r"remote host identification has changed"),
-        "Its key is another than before: find out why before you change ~/.ssh/known_hosts.",
-    ),
-    (
-        _when(r"permission denied|too many authentication failures"),
-        f"{TRY_BY_HAND}. It must log in without a question: by a key of an agent, or one without a passphrase.",
-    ),
-    (
-        _when(r"could not resolve hostname|name or service not known|bad configuration option"),
-        "Mend its host, or the alias of it in ~/.ssh/config.",
-    ),
-    (
-        _when(
-            r"connection refused|connection timed out|operation timed out|no route to host|network is unreachable"
-        ),
-        f"{TRY_BY_HAND}. If that hangs too, the machine is off, or your network does not lead there (VPN, ProxyJump).",
-    ),
-    (
-        _when(r"no python|python3?[\d.]*: (?:command )?not found|needs python|python 3\.\d+ or newer"),
-        "Install Python 3.9 or newer there, or set python to its path.",
-    ),
-    (
-        _when(r"(?:sbatch|squeue|srun|sinfo): (?:command )?not found"),
-        "Set login to a machine that has Slurm's commands in the PATH of a plain ssh command.",
-    ),
-    (
-        _when(r"invalid (?:partition|account)"),
-        "Mend partition or account: sinfo and sacctmgr show those that there are.",
-    ),
-    (
-        _when(r"unable to contact slurm controller|slurm_load"),
-        "Slurm's controller does not answer: run sinfo on {login}.",
-    ),
-    (
-        _when(r"no module named '?ray|has no package ray"),
-        "Install bgjob[ray], or set python to one that has Ray.",
-    ),
-    (
-        _when(r"version mismatch"),
-        "Set python to one with the versions of Python and Ray that the cluster has.",
-    ),
-    (
-        _when(r"read-only file system|no space left|quota exceeded|disk quota"),
-        "Make room there, or set home to another place.",
-    ),
-    (
-        _when(r"not safe to use|belongs to uid"),
-        "Set home to a directory there that is yours alone (mode 0700).",
-    ),
-    (_when(r"no answer within"), "It may be slow or busy: try again, and run: ssh {place} true"),
+        *("host_key_unknown", "login_refused", "connection_refused", "no_connection", "no_answer"),
+        *("login_ended", "login_prints"),
+    )
 )
+ANOTHER_PYTHON = "Set python to a Python 3.9 or newer there, or leave it out to have one looked for."
+INSTALL_PYTHON = "Install Python 3.9 or newer there, or set python to its path."
+ADVICE = {
+    "host_key_unknown": "Log in once by hand, and accept its key if it is the right one.",
+    "host_key_changed": "Its key is another than before: find out why before you change ~/.ssh/known_hosts.",
+    "login_refused": "It must log in without a question: by a key of an agent, or one without a passphrase.",
+    "name_not_resolved": "Fix its host, or the alias of it in ~/.ssh/config.",
+    "ssh_option": "Fix ssh_options, or ~/.ssh/config.",
+    "connection_refused": "Nothing listens there: check its port, and that sshd runs.",
+    "no_connection": "The machine is off, or your network does not lead there (VPN, ProxyJump).",
+    "no_answer": "It may be slow or busy: try again.",
+    "login_ended": "Let its login run the command that it is given: nothing may exit or exec in the files that its "
+    "shell reads, and its key may have no command= in authorized_keys.",
+    "login_prints": "Let its login run the command that it is given: see the files that its shell reads.",
+    "python_missing": INSTALL_PYTHON,
+    "python_old": INSTALL_PYTHON,
+    "python_broken": INSTALL_PYTHON,
+    "own_python_missing": ANOTHER_PYTHON,
+    "own_python_old": ANOTHER_PYTHON,
+    "own_python_broken": ANOTHER_PYTHON,
+    "home_not_writable": "Set home to a directory there that you can write into.",
+    "home_read_only": "Its file system is read-only: have it repaired, or set home to another place.",
+    "home_full": "Make room there, or set home to another place.",
+    "home_unsafe": "Set home to a directory there that is yours alone (mode 0700).",
+    "slurm_missing": "Set login to a machine that has Slurm's commands in the PATH of a plain ssh command.",
+    "slurm_account": "Fix partition or account: sinfo and sacctmgr show those that there are.",
+    "slurm_gone": "Slurm's controller does not answer: run sinfo on {login}.",
+    "ray_gone": "Start the cluster, or fix its address: ray status --address {place} shows whether it is there.",
+    "ray_missing": "Install bgjob[ray], or set python to one that has Ray.",
+    "ray_version": "Set python to one with the versions of Python and Ray that the cluster has.",
+}

@@ -132,7 +132,7 @@ def _told(context: Context, target: Target, *, check: bool) -> Mapping[str, Any]
 
 def _unreachable(context: Context, status: TargetStatus, target: Target, problem: BgjobError) -> TargetStatus:
     why = problem.why if isinstance(problem, TargetUnreachable) else str(problem)
-    advice = advice_for(target, why) or None
+    advice = advice_for(target, why, problem.trouble) or None
     return replace(status, reachable=False, since=_since(context, target.name), why=why, advice=advice)
 
 

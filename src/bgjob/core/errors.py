@@ -33,6 +33,9 @@ import errno
 
 
 class BgjobError(Exception):
+    trouble = ""
+    """What keeps a target from being used, if it is known: a word of core.target_trouble."""
+
     def __init__(self, what: str, advice: str = "") -> None:
         self.what, self.advice = what, advice
         super().__init__(f"{what} {advice}" if advice else what)
@@ -147,9 +150,11 @@ class NotSteerable(BgjobError):
 class TargetUnreachable(BgjobError):
     """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
 
-    def __init__(self, target: str, why: str, advice: str = "Try again; its jobs go on without us.") -> None:
+    def __init__(
+        self, target: str, why: str, advice: str = "Try again; its jobs go on without us.", trouble: str = ""
+    ) -> None:
         super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
-        self.target, self.why = target, why
+        self.target, self.why, self.trouble = target, why, trouble
 
 
 class StillReachable(BgjobError):

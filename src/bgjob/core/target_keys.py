@@ -205,7 +205,7 @@ KEYS = (
         EVERY,
         f"{_A_WORD}: a program, or its path there",
         _matching(_WORD),
-        "Python 3.9 or newer there; without it, it is looked for",
+        "Python 3.9 or newer there, this one or none; without it, one is looked for",
     ),
     Key(
         "home",

@@ -17,7 +17,7 @@ from bgjob.core.frozen import Frozen
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Below `bgjob/`: what only a person, a client of ours or the near half uses.
 LEFT_OUT = ("__main__.py", "cli", "clients", "mcp", "protocol", "web")
-FAR_PARTS_OF_REMOTE = ("__init__.py", "client.py", "codec.py", "shared_root.py")
+FAR_PARTS_OF_REMOTE = ("__init__.py", "bootstrap.py", "client.py", "codec.py", "shared_root.py")
 # Any time will do that is always the same; a zip knows none before 1980.
 MADE = (2020, 1, 1, 0, 0, 0)
 HASH_CHARACTERS = 16

@@ -1,6 +1,7 @@
 """Runs on the other machine before any of our code is there: takes the code in, and becomes the agent.
 
-It is sent as text to `python3 -I -S -c`, so it stands alone, and on Python 3.9. First comes an order, on a line:
+It is sent as text to `python3 -I -S -c`, so it stands alone, and on Python 3.9; the agent names what is in its
+way by `trouble_of`. First comes an order, on a line:
 
     {"names": {"3.9": hash, "3.11": hash}, "code_root": …, "environ": {…}, "arguments": […]}
 
@@ -14,6 +15,7 @@ days are removed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -32,6 +34,16 @@ CHECKED = "checked.json"
 DAY_S = 86400.0
 UNUSED_DAYS, ABANDONED_DAYS = 30, 1
 MOST_BOOTS = 500
+TROUBLES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST), "home_not_writable"),
+    errno.EROFS: "home_read_only",
+    errno.ENOSPC: "home_full",
+    errno.EDQUOT: "home_full",
+}
+
+
+class NotOursAlone(OSError):
+    pass
 
 
 def main() -> None:
@@ -40,8 +52,18 @@ def main() -> None:
     try:
         run = _code(order)
     except (OSError, ValueError, ImportError) as error:
-        return _say({"error": {"kind": type(error).__name__, "text": str(error)}})
+        failure = {"kind": type(error).__name__, "text": str(error), "trouble": trouble_of(error)}
+        return _say({"error": failure})
     run()
+
+
+def trouble_of(error: BaseException | None) -> str:
+    """The word of core.target_trouble for what is in our way here; empty: there is none."""
+    if isinstance(error, NotOursAlone):
+        return "home_unsafe"
+    if isinstance(error, ImportError):
+        return "python_broken"
+    return TROUBLES.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -77,7 +99,7 @@ def _code_directory(root: str | None) -> str:
         os.umask(umask)
     found = os.lstat(directory)
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise PermissionError(directory + " is not ours alone: others could put code into it")
+        raise NotOursAlone(directory + " is not ours alone: others could put code into it")
     return directory
 
 

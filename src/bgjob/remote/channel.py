@@ -9,16 +9,20 @@ import contextlib
 import itertools
 import os
 from asyncio.subprocess import PIPE
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.target_trouble import said as said_by_program
+from bgjob.core.target_trouble import said_by_ssh
 from bgjob.link.control import NoShim
 from bgjob.remote.archive import archive
 from bgjob.remote.codec import BEAT, Message, encode, pack_bytes, unpack_bytes
-from bgjob.remote.loader import MARK, Order, command, first_words, sent_code
+from bgjob.remote.loader import MARK, NO_PYTHON, Order, command, first_words, lacks_python, sent_code
 from bgjob.remote.messages import (
     ANSWERS,
+    ERROR,
     HELLO,
     LINE_MAX_BYTES,
     MET,
@@ -44,7 +48,20 @@ LAST_WORDS_BYTES, LAST_WORDS_LINES, LAST_WORDS_S = 4000, 3, 0.2
 # Of one stream, what a slow reader has not taken yet.
 UNREAD_MAX_BYTES = 16 << 20
 LOWERED_BELOW = [3, 11]
-CUT = "the connection was cut"
+CUT, CLOSED = "the connection was cut", "the connection was closed before the agent answered"
+MOST_NOISE_SHOWN, SSH_FAILED = 120, 255
+
+
+class NotStarted(Exception):
+    """The host cannot run our agent. `trouble`: a word of core.target_trouble."""
+
+    def __init__(self, why: str, trouble: str) -> None:
+        super().__init__(why)
+        self.trouble = trouble
+
+
+class LoginEnded(Exception):
+    """Before our agent ran."""
 
 
 class Stream:
@@ -162,6 +179,7 @@ class Channel:
         self._heard_at = 0.0
         self.hello: Mapping[str, Any] = {}
         self.answered_nonsense = False
+        self._noise: deque[bytes] = deque(maxlen=LAST_WORDS_LINES)
 
     @classmethod
     async def open(cls, argv: Sequence[str] | Way, order: Order) -> Self:
@@ -196,7 +214,12 @@ class Channel:
             async with asyncio.timeout(OPEN_S):
                 await self._open(order)
         except TimeoutError:
-            raise await self._failed_to_open(f"no answer in {OPEN_S:.0f} s") from None
+            why = f"no answer in {OPEN_S:.0f} s{self._printed()}"
+            raise await self._failed_to_open(why, "no_answer") from None
+        except NotStarted as error:
+            raise await self._failed_to_open(str(error), error.trouble) from None
+        except LoginEnded:
+            raise await self._login_ended(order) from None
         except OSError as error:
             raise await self._failed_to_open(str(error)) from None
         except (Malformed, ValueError) as error:
@@ -208,7 +231,7 @@ class Channel:
 
     async def _open(self, order: Order) -> None:
         self._stdin.write(first_words(order))
-        met = await self._marked()
+        met = await self._marked(order)
         if not met["there"]:
             is_old = met["python"] < LOWERED_BELOW
             code = await asyncio.to_thread(archive, lowered=is_old)  # it is made once, and takes a while
@@ -218,37 +241,66 @@ class Channel:
         self._heard_at = asyncio.get_running_loop().time()
         self._tasks = [asyncio.create_task(each) for each in (self._hear(), self._beat())]
 
-    async def _marked(self) -> Message:
+    async def _marked(self, order: Order) -> Message:
         """The first line of ours: login shells print, too."""
         left = MOST_NOISE_BYTES
         for _ in range(MOST_NOISE_LINES):
-            line = await self._line()
+            line = await self._stdout.readline()
             if line.startswith(MARK):
-                return self._met(MET, line)
+                return self._met(MET, line, order)
+            self._note_noise(line)
             left -= len(line)
             if left < 0:
                 break
-        raise OSError("its login shell prints without an end")
+        raise NotStarted(f"its login shell prints without an end{self._printed()}", "login_prints")
+
+    def _note_noise(self, line: bytes) -> None:
+        if line.strip():
+            self._noise.append(line.strip()[:MOST_NOISE_SHOWN])
+        if not line.endswith(b"\n"):
+            raise LoginEnded
+
+    def _printed(self) -> str:
+        """The last lines before our agent ran, of its login shell or of a forced command."""
+        text = "; ".join(line.decode(errors="replace") for line in self._noise)
+        return f" ({said(self._target, text)})" if text else ""
+
+    async def _login_ended(self, order: Order) -> TargetUnreachable:
+        """ssh exits with 255 if it has failed itself, else with the code of what ran on the host."""
+        await self._has_ended()
+        code = getattr(self._process, "returncode", None)
+        if code == SSH_FAILED or not order.is_quoted:
+            sort = said_by_ssh if order.is_quoted else said_by_program
+            return await self._failed_to_open(CLOSED, sort(str(self._stderr or "")))
+        how = "" if code is None else f" with exit code {code}"
+        why = f"its login shell or a forced command ended{how} instead of running bgjob's agent"
+        return await self._failed_to_open(f"{why}{self._printed()}", "login_ended")
 
     async def _hello(self) -> Message:
         line = await self._line()
         while not line.strip():
             line = await self._line()
-        return self._met(HELLO, line)
+        return self._met(HELLO, line, Order())
 
-    def _met(self, shape: Shape, line: bytes) -> Message:
-        """The error for which the agent cannot serve; OSError: something else is in its way on the host."""
+    def _met(self, shape: Shape, line: bytes, order: Order) -> Message:
+        """The error for which the agent cannot serve; NotStarted: something else is in its way on the host."""
         message = received(line.removeprefix(MARK))
         if "error" in message:
-            error = refusal(self._target, message["error"])
-            raise OSError(str(error)) if type(error) is BgjobError else error
+            failure = checked(ERROR, message["error"], "error")
+            if failure["kind"] == NO_PYTHON:
+                raise NotStarted(*lacks_python(order, failure["text"]))
+            error, trouble = refusal(self._target, failure), str(failure.get("trouble", ""))
+            if type(error) is BgjobError:
+                raise NotStarted(str(error), trouble)
+            error.trouble = trouble
+            raise error
         met: Message = checked(shape, message, "its hello")
         return met
 
     async def _line(self) -> bytes:
         line = await self._stdout.readline()
         if not line.endswith(b"\n"):
-            raise OSError("the connection was closed before the agent answered")
+            raise OSError(CLOSED)
         return line
 
     # -- calls --------------------------------------------------------------------------------------
@@ -385,9 +437,10 @@ class Channel:
             return True
         return False
 
-    async def _failed_to_open(self, why: str) -> TargetUnreachable:
+    async def _failed_to_open(self, why: str, trouble: str = "") -> TargetUnreachable:
         await self._has_ended()  # for its last words, which say more
         error = self._unreachable(why)
+        error.trouble = trouble
         await self.close()
         return error
 

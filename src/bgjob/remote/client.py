@@ -32,7 +32,7 @@ def ask_relay(
     except NoShim as error:
         raise NoAnswer(target, f"its relay has ended meanwhile: {error}") from None
     except TimeoutError:
-        raise NoAnswer(target, f"no answer within {patience_s:g} s") from None
+        raise NoAnswer(target, f"no answer within {patience_s:g} s", trouble="no_answer") from None
     return _understood(target, str(request["op"]), answer)
 
 

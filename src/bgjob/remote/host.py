@@ -55,6 +55,7 @@ class Host:
         self._running: asyncio.Task[None] | None = None
         self.why: str | None = None
         """Why it cannot be reached."""
+        self._trouble = ""
         self.hello: Mapping[str, Any] = {}
         self._early_ends: dict[str, Mapping[str, Any]] = {}
         self._is_doubtful = False
@@ -81,11 +82,13 @@ class Host:
                 async with asyncio.timeout(patience_s):
                     await self._until_connected_or_failed()
             except TimeoutError:
-                raise TargetUnreachable(self.target, f"no connection within {patience_s:g} s") from None
+                why = f"no connection within {patience_s:g} s"
+                raise TargetUnreachable(self.target, why, trouble="no_answer") from None
         elif self._channel is None:
             await self._connected.wait()
         if self._channel is None:
-            raise TargetUnreachable(self.target, self.why or "it is not connected")
+            why = self.why or "it is not connected"
+            raise TargetUnreachable(self.target, why, trouble=self._trouble)
         return self._channel
 
     async def _until_connected_or_failed(self) -> None:
@@ -148,9 +151,9 @@ class Host:
             try:
                 await self._attempt()
             except TargetUnreachable as error:
-                self._lost_connection(error.why)
+                self._lost_connection(error.why, error.trouble)
             except BgjobError as error:  # it answers, and cannot serve: its home is not safe, for example
-                self._lost_connection(str(error))
+                self._lost_connection(str(error), error.trouble)
             except OSError as error:  # our own disk: the copies go on from what they have
                 self._lost_connection(f"its jobs cannot be copied: {error}")
             if time.monotonic() > began + STEADY_S or (self._was_connected and self._has_unanswered()):
@@ -165,8 +168,8 @@ class Host:
         """Of a start, whose caller waits."""
         return any(replica.phase == "submitting" for replica in self.replicas.values())
 
-    def _lost_connection(self, why: str) -> None:
-        self._channel, self.why = None, why
+    def _lost_connection(self, why: str, trouble: str = "") -> None:
+        self._channel, self.why, self._trouble = None, why, trouble
         self._connected.clear()
         self._note(self.key, why)
         self._attempts += not self._was_connected  # the end of a connection is no failed attempt to make one

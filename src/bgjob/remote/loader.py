@@ -17,15 +17,16 @@ MARK = bootstrap.MARK
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python3.9")
 RUN = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
 # For any login shell: without ' and !, which some of them read between quotes. The look at a Python must not
-# read our stdin. %(own)s is tried first, whatever its version.
+# read our stdin. Python 2 knows no -I.
 FIND_PYTHON = """\
 become() { if "$2" -I -S -c "import sys; sys.exit(sys.version_info < (3, $1))" </dev/null 2>/dev/null; \
 then exec "$2" -I -S -c "%(run)s"; fi; }; \
-%(own)s for least in 11 9; do for python in %(pythons)s; do become $least $python; done; done; \
-printf "\\n\\001bgjob %%s\\n" "%(none)s\""""
-NO_PYTHON = {
-    "error": {"kind": "NoPython", "text": "there is no python3 of 3.9 or newer, or it cannot be run"}
-}
+for least in %(leasts)s; do for python in %(pythons)s; do become $least "$python"; done; done; \
+state=missing; for python in %(first)s; do if command -v "$python" >/dev/null 2>&1; then state=old; \
+"$python" -c "" </dev/null >/dev/null 2>&1 || state=broken; fi; done; \
+printf "\\n\\001bgjob %%s\\n" "{\\"error\\": {\\"kind\\": \\"NoPython\\", \\"text\\": \\"$state\\"}}\""""
+NO_PYTHON = "NoPython"
+STATES = {"missing": "is not there", "old": "is older than 3.9", "broken": "cannot be run"}
 
 
 class Order(Frozen):
@@ -36,7 +37,7 @@ class Order(Frozen):
     environ: Mapping[str, str] = NOTHING
     """Beside the variables that it has over there, e.g. BGJOB_HOME. A ~ is the home directory over there."""
     python: str | None = None
-    """Tried first, where it is not python3."""
+    """This one or none: what was asked for is never replaced by another. None: it is looked for."""
     code_root: str | None = None
     """Where the code is to live; None: in the home over there."""
     arguments: Sequence[str] = ()
@@ -46,11 +47,21 @@ class Order(Frozen):
 
 def command(order: Order) -> list[str]:
     """What is run over there, as the last arguments of the way there."""
-    own = f"become 9 {expanded(order.python)};" if order.python else ""
-    none = json.dumps(NO_PYTHON).replace('"', r"\"")
-    script = FIND_PYTHON % {"own": own, "run": RUN, "pythons": " ".join(PYTHONS), "none": none}
+    pythons = [expanded(order.python)] if order.python else PYTHONS
+    leasts = "9" if order.python else "11 9"
+    names = {"pythons": " ".join(pythons), "first": pythons[0]}
+    script = FIND_PYTHON % {"leasts": leasts, "run": RUN, **names}
     words = ["sh", "-c", script]
     return ["exec " + shlex.join(words)] if order.is_quoted else words
+
+
+def lacks_python(order: Order, state: str) -> tuple[str, str]:
+    """Why no Python there runs us, and the word for it."""
+    state = state if state in STATES else "broken"
+    if order.python:
+        return f"its python, set to {order.python}, {STATES[state]}", f"own_python_{state}"
+    more = "" if state == "missing" else f": its python3 {STATES[state]}"
+    return f"there is no python3 of 3.9 or newer there{more}", f"python_{state}"
 
 
 def expanded(python: str) -> str:

@@ -238,7 +238,7 @@ HELLO = Fields(
     | dict.fromkeys(("version", "boot_id", "python"), _is_short),
     ("version", "boot_id", "python"),
 )
-ERROR = Fields({"kind": _is_kind, "text": is_text})
+ERROR = Fields({"kind": _is_kind, "text": is_text, "trouble": _is_short}, ("trouble",))
 MORE = Fields({"data": _is_base64})
 
 STARTED = Fields({"spec": Fields({"cwd": Maybe(_is_path), "shell": Maybe(_is_path)}), "queued": is_flag})

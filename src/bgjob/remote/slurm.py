@@ -192,7 +192,8 @@ class Slurm:
         printed = _last_line(done)
         why = said(self.target, printed)
         if done.code == NO_DIRECTORY:
-            raise TargetUnreachable(self.target, f"its directory {self.root} cannot be used: {why}")
+            why = f"its directory {self.root} cannot be used: {why}"
+            raise TargetUnreachable(self.target, why, trouble="home_not_writable")
         if done.code in (1, IMPOSSIBLE) and not UNREACHABLE.search(done.err):
             raise ImpossibleRequest(self.target, why_never(printed) or why)
         raise TargetUnreachable(self.target, why)
