@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import Jobs, JobStatus, Typed
-from bgjob.core.errors import InvalidArgument
+from bgjob.api import Jobs, JobStatus, Typed, pause
+from bgjob.core.errors import InvalidArgument, NotSteerable
 from bgjob.core.job import Exited, Killed, OverLimit, TimedOut
 from bgjob.home import event_log
 from bgjob.store import event_reader
@@ -225,3 +225,16 @@ def test_bad_terms_are_errors_that_say_what_is_accepted(
 ) -> None:
     with pytest.raises(InvalidArgument, match=word):
         jobs.execute("true", options=options)
+
+
+def test_a_job_between_two_runs_refuses_at_once_to_be_paused(
+    jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = jobs.execute(counting(tmp_path, "exit 1"), options=again("always", backoff_s=1000)).id
+    wait_until(
+        lambda: bool((history := jobs.status(job_id).history) and history.pauses), "it is between runs"
+    )
+    monkeypatch.setattr(pause, "TRIES", 1)  # a second try would not come to a refusal by its history
+    with pytest.raises(NotSteerable, match="between two runs, and there is nothing to pause"):
+        pause.pause_job(jobs.context, job_id)
+    assert jobs.kill(job_id).status == "killed"

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bgjob.api import JobStatus
+from bgjob.api import Jobs, JobStatus, kill
+from bgjob.link import sweep
 from bgjob.system import processes
 from tests.support.gate import Gate
 from tests.support.process_table import seen
 from tests.support.server import Server, StartServer, ToolError
+from tests.support.shims import kill_both
 from tests.support.waiting import PATIENCE_S, wait_until
 
 Ended = Callable[[str], JobStatus]
@@ -178,3 +180,18 @@ def test_a_job_that_forks_as_fast_as_it_can_is_gone(server: Server, gate: Gate) 
     answer = server.call("kill_job", job_id=job_id, grace_s=0)
     assert answer["status"] in ("killed", "already_terminated")
     assert processes.marked(job_id) == []
+
+
+def test_a_kill_whose_supervisors_are_killed_meanwhile_says_that_the_job_was_killed(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = jobs.execute("exec sleep 1000").id
+
+    def ask_in_vain(*_: object) -> None:
+        """As if the shim had ended the job, and shim and guard had been killed before they recorded that."""
+        kill_both(jobs, job_id)
+        sweep.kill(job_id)
+
+    monkeypatch.setattr(kill, "_ask_to_kill", ask_in_vain)
+    killed = jobs.kill(job_id)
+    assert (killed.status, killed.processes) == ("killed", 0)

@@ -27,6 +27,8 @@ LATE_S = 5.0  # after the grace: then the shim does not come to kill the job
 SHIMS_GRACE_S = 5.0  # what a shim gives its job when it is asked by a signal
 NOTICE_S = 0.5
 KILL_PATIENCE_S = 15.0
+# How a job has ended that ran when its kill began; lost, if its shim and guard were killed meanwhile.
+OF_A_KILL = Killed | Lost
 
 
 def kill_job(
@@ -91,7 +93,12 @@ def _kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> 
 
     if not isinstance(job.state, Running) and not left_running(context, job):
         return Kill("already_terminated", 0, job)
-    return kill_at_target(context, job, number, grace_s)
+    done = kill_at_target(context, job, number, grace_s)
+    if done.status == "already_terminated" and isinstance(job.state, Running):
+        return _done(
+            bool(done.job) and isinstance(done.job.state, OF_A_KILL), done.processes, done.job or job
+        )
+    return done
 
 
 def _try_kill(
@@ -107,7 +114,7 @@ def _try_kill(
     job = settled(context, job_id)
     has_shim = context.store.has_shim(job_id)
     if answer and not has_shim:
-        is_ours = answer["was_running"] or (was_running and isinstance(job.state, Killed))
+        is_ours = answer["was_running"] or (was_running and isinstance(job.state, OF_A_KILL))
         return _done(is_ours, answer["processes"], job)
     if has_shim or isinstance(job.state, Running | Lost):
         with supervisors_of(context, job_id) as supervisors:
@@ -212,7 +219,7 @@ def _kill_without_shim(context: Context, job: Job, was_running: bool) -> Kill:
     """The job has ended, perhaps while we asked its shim; or it is lost, and what is left of it must go."""
     left = sweep.kill(job.id, first_process(job)) if isinstance(job.state, Lost) else 0
     context.store.remove_control_groups(job.id)
-    return _done(was_running and isinstance(job.state, Killed), left, job)
+    return _done(was_running and isinstance(job.state, OF_A_KILL), left, job)
 
 
 def _kill_removed(context: Context, job_id: str, grace_s: float) -> Kill:

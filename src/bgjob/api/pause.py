@@ -17,6 +17,7 @@ from bgjob.system import processes
 PauseWord = Literal["paused", "resumed", "not_paused", "already_terminated", "not_found"]
 # A process may fork while the others are stopped, and one that waits for a device stops later.
 TRIES, LOOK_AGAIN_S = 50, 0.01
+BETWEEN_RUNS = "it is between two runs, and there is nothing to pause until the next one starts"
 
 
 class Pause(Frozen):
@@ -33,6 +34,8 @@ def pause_job(context: Context, job_id: str) -> Pause:
         sent = signal_job(context, job_id, signal.SIGSTOP)
         if sent.status != "signaled" or not sent.job:
             return _nothing_to_do(sent)
+        if not sent.processes and _is_between_runs(context, sent.job):
+            raise NotSteerable(job_id, BETWEEN_RUNS)
         if sent.job.remote:
             return Pause("paused", sent.processes, sent.job)  # its processes cannot be looked at from here
         pids = processes_of(context, sent.job)
@@ -42,9 +45,14 @@ def pause_job(context: Context, job_id: str) -> Pause:
     raise NotSteerable(job_id, _why_not(pids))
 
 
+def _is_between_runs(context: Context, job: Job) -> bool:
+    history = context.store.history(job)
+    return history is not None and history.pauses
+
+
 def _why_not(pids: Sequence[int]) -> str:
     if not pids:
-        return "it has no process now: it is between two runs"
+        return "it has no process now"
     going = sum(not processes.is_stopped(pid) for pid in pids)
     return f"{going} of its {len(pids)} processes cannot be stopped"
 
