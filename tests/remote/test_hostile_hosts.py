@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ from bgjob.store.records import read_unreachable
 from bgjob.store.store import Store
 from tests.remote import hostile
 from tests.remote.hostile import NOTHING_NEW, RUN, Answer, Host, Raw, Refused, Silent, mutations
+from tests.support.requires import linux_only
 from tests.support.stores import new_spec
 
 JOB = str(uuid4())
@@ -277,3 +280,49 @@ def read_all(home: Path) -> None:
         shown = [repr(job), repr(jobs.events("1.0").events), jobs.output(job.id).stdout]
         json.dumps(job_as_json(job), allow_nan=False)
         "".join(shown).encode()
+
+
+# -- floods -------------------------------------------------------------------------------------------
+
+GREETING = (
+    r"""printf '\001bgjob {"there": true, "python": [3]}\n{"host": "far", "home": "/", "pid": 1}\n'; """
+)
+FLOODED = """
+import asyncio, resource, sys
+from bgjob.core.errors import TargetUnreachable
+from bgjob.remote.channel import Channel
+from bgjob.remote.loader import Order
+
+async def main():
+    channel = await Channel.open(lambda _: ["sh", "-c", sys.argv[1]], Order(target="far"))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        async with asyncio.timeout(5):
+            await channel.call("kill", job="x")
+    except (TargetUnreachable, TimeoutError) as error:
+        print(type(error).__name__, error)
+    await channel.close()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+asyncio.run(main())
+"""
+
+
+@linux_only
+@pytest.mark.parametrize(
+    ("flood", "told"),
+    [
+        ("exec cat /dev/zero", "nonsense"),
+        ("exec yes", "nonsense"),
+        ("""exec yes '{"id": 99, "ok": null}'""", "nonsense"),
+        ("""exec yes '{"beat": 1}'""", "TimeoutError"),
+        ("exec yes >&2", "far says: 'y; y; y'"),
+    ],
+)
+def test_a_host_that_floods_leaves_memory_and_callers_alone(flood: str, told: str) -> None:
+    """A call is answered, or its time is up: the loop of a relay has its turn."""
+    argv = [sys.executable, "-c", FLOODED, GREETING + flood]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    answer, grown_kb = done.stdout.splitlines()
+    assert told in answer
+    assert int(grown_kb) < 100_000

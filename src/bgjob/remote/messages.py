@@ -120,7 +120,7 @@ def received(line: bytes) -> Message:
     try:
         message = decode(line, MESSAGE_MAX_BYTES, _parsed)
     except ValueError as problem:
-        raise Malformed(str(problem)) from None
+        raise Malformed(f"a line that is no message: {problem}") from None
     return message
 
 
