@@ -94,10 +94,8 @@ def _kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> 
     if not isinstance(job.state, Running) and not left_running(context, job):
         return Kill("already_terminated", 0, job)
     done = kill_at_target(context, job, number, grace_s)
-    if done.status == "already_terminated" and isinstance(job.state, Running):
-        return _done(
-            bool(done.job) and isinstance(done.job.state, OF_A_KILL), done.processes, done.job or job
-        )
+    if done.status == "already_terminated" and done.job and isinstance(done.job.state, OF_A_KILL):
+        return replace(done, status="killed") if isinstance(job.state, Running) else done
     return done
 
 
