@@ -31,6 +31,7 @@ from bgjob.remote.messages import (
     checked,
     received,
 )
+from bgjob.remote.ray_process import Process
 from bgjob.remote.relay import OPERATIONS, Relay
 from bgjob.remote.ssh import SshEngine
 from bgjob.store.record_schema import Malformed
@@ -280,6 +281,42 @@ def read_all(home: Path) -> None:
         shown = [repr(job), repr(jobs.events("1.0").events), jobs.output(job.id).stdout]
         json.dumps(job_as_json(job), allow_nan=False)
         "".join(shown).encode()
+
+
+# -- the gateway to Ray -------------------------------------------------------------------------------
+
+RAY = '{"hello": 1, "ray": "2.52", "address": "x", "pid": 1}'
+
+
+@pytest.mark.parametrize(
+    ("hello", "answer"),
+    [
+        ("[]", ""),
+        ('{"ray": 7}', ""),
+        ('{"error": []}', ""),
+        (RAY, "[]"),
+        (RAY, '{"id": [1], "ok": null}'),
+        (RAY, '{"id": 1, "ok": [{"node": "a", "alive": "yes"}]}'),
+        (RAY, '{"id": 1, "error": "no"}'),
+        (RAY, '{"channel": 1, "data": "?"}'),
+    ],
+)
+def test_a_gateway_that_answers_nonsense_is_an_unreachable_target(
+    hello: str, answer: str, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho '{hello}'\nread call && echo '{answer}'\ncat >/dev/null\n")
+    python.chmod(0o700)
+
+    async def ask() -> None:
+        gateway = await Process.start("ray", str(python))
+        try:
+            await gateway.ask("nodes", 60.0)
+        finally:
+            await gateway.close()
+
+    with pytest.raises(TargetUnreachable, match="ray cannot be reached: it answered nonsense"):
+        asyncio.run(ask())
 
 
 # -- floods -------------------------------------------------------------------------------------------

@@ -351,6 +351,7 @@ RAY_ANSWERS: Mapping[str, Shape] = {
     "states": Named(is_job_id, RAY_STATE),
     "nodes": Each(RAY_NODE),
 }
+RAY_ANSWER = Fields({"id": is_count})
 RAY_DATA = Fields({"channel": is_count, "data": _is_base64, "end": is_flag}, ("data", "end"))
 
 # -- shapes: the relay's own socket -------------------------------------------------------------------

@@ -13,6 +13,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bgjob.core.errors import ImpossibleRequest, TargetUnreachable
+from bgjob.remote.messages import (
+    ERROR,
+    NONSENSE,
+    RAY_ANSWER,
+    RAY_ANSWERS,
+    RAY_DATA,
+    RAY_HELLO,
+    checked,
+    received,
+    said,
+)
+from bgjob.store.record_schema import Malformed
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Imports bgjob from its directory, whatever else is beside it: another interpreter must not see our packages.
@@ -29,7 +41,7 @@ HELLO_PATIENCE_S = 60.0
 OPEN_PATIENCE_S = 100.0
 """A worker of Ray is started first, if need be."""
 END_PATIENCE_S = 2.0
-LINE_BYTES, PIECE_BYTES = 8 << 20, 1 << 18
+LINE_BYTES, PIECE_BYTES, UNREAD_MAX_BYTES = 8 << 20, 1 << 18, 32 << 20
 LAST_WORDS = 20
 INSTALL = "pip install 'bgjob[ray]'"
 
@@ -40,7 +52,7 @@ class Process:
     def __init__(self, target: str, process: asyncio.subprocess.Process) -> None:
         self._target, self._process = target, process
         self._numbers = itertools.count(1)
-        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._calls: dict[int, tuple[str, asyncio.Future[Any]]] = {}
         self._pipes: dict[int, Pipe] = {}
         self._last_words: collections.deque[str] = collections.deque(maxlen=LAST_WORDS)
         self.hello: Mapping[str, Any] = {}
@@ -83,16 +95,24 @@ class Process:
         if not line:
             await self._process.wait()
             await asyncio.gather(*self._listening)
-            raise TargetUnreachable(self._target, f"the gateway to Ray has ended: {self._said}")
-        self.hello = json.loads(line)
-        if error := self.hello.get("error"):
-            raise TargetUnreachable(self._target, _why(error, python))
+            raise TargetUnreachable(
+                self._target, f"the gateway to Ray has ended: {said(self._target, self._said)}"
+            )
+        try:
+            hello = received(line)
+            if "error" in hello:
+                error = checked(ERROR, hello["error"], "error")
+                raise TargetUnreachable(self._target, _why(self._target, error, python))
+            self.hello = checked(RAY_HELLO, hello, "its hello")
+        except Malformed as problem:
+            raise TargetUnreachable(self._target, NONSENSE.format(why=problem)) from None
 
     # -- what is asked ------------------------------------------------------------------------------
 
     async def ask(self, verb: str, patience_s: float, **words: Any) -> Any:
         number = next(self._numbers)
-        answer = self._calls[number] = asyncio.get_running_loop().create_future()
+        answer = asyncio.get_running_loop().create_future()
+        self._calls[number] = verb, answer
         self._say({"id": number, "verb": verb, "words": words})
         try:
             async with asyncio.timeout(patience_s):
@@ -124,22 +144,28 @@ class Process:
 
     async def _listen(self) -> None:
         assert self._process.stdout
-        with contextlib.suppress(OSError, ValueError):  # a line that is none: it is of no use any more
+        why = "the gateway to Ray has ended"
+        try:
             while (line := await self._process.stdout.readline()).endswith(b"\n"):
-                self._take(json.loads(line))
-        self._end("the gateway to Ray has ended")
+                self._take(received(line))
+                await asyncio.sleep(0)
+        except (OSError, ValueError, Malformed) as problem:
+            why = NONSENSE.format(why=problem)
+        self._end(why)
 
     def _take(self, message: Mapping[str, Any]) -> None:
         if "channel" in message:
-            return self._take_from_pipe(message["channel"], message.get("data"))
-        call = self._calls.get(message["id"])
+            told = checked(RAY_DATA, message, "output")
+            return self._take_from_pipe(told["channel"], told.get("data"))
+        number = checked(RAY_ANSWER, message, "an answer")["id"]
+        verb, call = self._calls.get(number, ("", None))
         if call is None or call.done():
             return
         if "error" in message:
-            call.set_exception(self._error(message["error"]))
+            call.set_exception(self._error(checked(ERROR, message["error"], "error")))
         else:
             self.answered_at = time.monotonic()
-            call.set_result(message["ok"])
+            call.set_result(checked(RAY_ANSWERS[verb], message.get("ok"), verb))
 
     def _take_from_pipe(self, number: int, data: str | None) -> None:
         pipe = self._pipes.pop(number, None) if data is None else self._pipes.get(number)
@@ -148,11 +174,11 @@ class Process:
 
     def _error(self, error: Mapping[str, str]) -> Exception:
         kind = ImpossibleRequest if error["kind"] == "Refused" else TargetUnreachable
-        return kind(self._target, error["text"])
+        return kind(self._target, said(self._target, error["text"]))
 
     def _end(self, why: str) -> None:
-        self.why_ended = f"{why}: {self._said}" if self._said else why
-        for call in self._calls.values():
+        self.why_ended = f"{why}: {said(self._target, self._said)}" if self._said else why
+        for _, call in self._calls.values():
             if not call.done():
                 call.set_exception(TargetUnreachable(self._target, self.why_ended))
         for pipe in self._pipes.values():
@@ -212,6 +238,8 @@ class Pipe:
         if data is None:
             self.stdout.feed_eof()
             self._ended.set()
+        elif len(getattr(self.stdout, "_buffer", b"")) > UNREAD_MAX_BYTES:
+            self.kill()  # it prints faster than anybody can read
         elif not self._ended.is_set():
             self.stdout.feed_data(data)
 
@@ -220,7 +248,7 @@ class Pipe:
             self._say({"channel": self._number, **words})
 
 
-def _why(error: Mapping[str, str], python: str) -> str:
+def _why(target: str, error: Mapping[str, str], python: str) -> str:
     if error["kind"] == "ModuleNotFoundError" and "'ray'" in error["text"]:
         return f"{python} has no package ray: {INSTALL}"
-    return error["text"]
+    return said(target, error["text"])
