@@ -10,6 +10,7 @@ import pytest
 
 from bgjob.home import jobdir
 from bgjob.store import retention
+from bgjob.store.retention import LEAST_REMOVED, MOST_REMOVED
 from bgjob.store.store import Store
 from tests.support.stores import ended_job, listed, new_spec, running_job, write_outcome
 
@@ -37,6 +38,46 @@ def test_the_newest_are_kept_when_they_are_too_many(store: Store) -> None:
     assert set(names_in(store, "jobs")) == set(ids[:4])
     assert len(names_in(store, "index")) == 4
     assert names_in(store, "trash") == []
+
+
+def test_one_start_removes_some_and_the_next_ones_the_rest(store: Store) -> None:
+    """A start must not wait for thousands, and there must be fewer with each one."""
+    now, keep = time.time(), 5
+    for age in range(3 * MOST_REMOVED):
+        ended_job(store, created_at=now - 1000 - age, ended_at=now)
+    newest = list[str]()
+    while (before := len(names_in(store, "jobs"))) > keep:
+        retention.clean(store, keep, keep_days=7, interval_s=300)
+        removed = before - len(names_in(store, "jobs"))
+        assert min(LEAST_REMOVED, before - keep) <= removed <= MOST_REMOVED
+        newest.append(ended_job(store))
+        if before - removed == keep:
+            break
+    assert len(newest) >= 3
+    # The last one has found all of it: the next one is due in 300 s.
+    retention.clean(store, keep, keep_days=7, interval_s=300)
+    assert listed(store)[:3] == newest[:-4:-1]
+    assert len(names_in(store, "jobs")) == keep + 1
+
+
+def test_jobs_that_cannot_be_removed_do_not_take_the_turn_of_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = [ended_job(store) for _ in range(LEAST_REMOVED)]
+    ids = [ended_job(store, created_at=1000.0 + number) for number in range(2 * LEAST_REMOVED)]
+    monkeypatch.setattr(retention, "REMOVING_S", -1.0)
+    real = os.rename
+
+    def rename(path: str, to: str) -> None:
+        if Path(path).name in stuck:
+            raise PermissionError
+        real(path, to)
+
+    monkeypatch.setattr(os, "rename", rename)
+    clean(store, keep_jobs=0)
+    assert set(names_in(store, "jobs")) == {*stuck, *ids[:LEAST_REMOVED]}
+    clean(store, keep_jobs=0)
+    assert set(names_in(store, "jobs")) == set(stuck)
 
 
 def test_the_age_of_a_job_counts_from_its_end(store: Store) -> None:

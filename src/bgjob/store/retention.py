@@ -34,6 +34,8 @@ from bgjob.system import processes
 STEADY_S = 3600.0
 # Sessions at each cleaning, others each time: a start waits for it.
 MOST_SWEPT = 500
+# Of the jobs that are to go, as many at each start: more than it adds, also on a disk that is slow.
+MOST_REMOVED, LEAST_REMOVED, REMOVING_S = 100, 10, 0.1
 UNSENT = "its starter was killed before anything was sent to its target"
 
 
@@ -45,7 +47,10 @@ class Promise(NamedTuple):
 
 
 def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
-    """At most once per interval, before a start. `keep_jobs` and `keep_days` are our own promise."""
+    """At most once per interval, before a start; while jobs are left that are to go, before each start.
+
+    `keep_jobs` and `keep_days` are our own promise.
+    """
     now, cleaned_at = time.time(), mtime(f"{store.home}/cleaned")
     if 0 <= now - cleaned_at < interval_s:
         return
@@ -57,13 +62,30 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
         with contextlib.suppress(OSError, StoreUnusable):
             # By our own promise: no job is removed before that, so that a shorter leap removes none.
             leapt_at = _note_leap(store.home, now, now - cleaned_at if cleaned_at else 0.0, keep_days)
-            for place, job in _surplus(store, Promise(keep_jobs, keep_days), now, leapt_at):
-                store.remove(place, job.id)
+            surplus = _surplus(store, Promise(keep_jobs, keep_days), now, leapt_at)
+            if not _remove_some(store, surplus):
+                _clean_again_soon(turn.fileno(), now - interval_s)
+                return
             _sweep(store.home, now - ABANDONED_S)
             _sweep_sessions(store, now - ABANDONED_S, now - max(keep_days * DAY_S, ABANDONED_S))
             _remove_waits(store, now - DAY_S)
             store.index.mend()
             end_unsent(store)
+
+
+def _remove_some(store: Store, surplus: Iterator[tuple[str, Job]]) -> bool:
+    """False: more are left than one start removes."""
+    until, removed = time.monotonic() + REMOVING_S, 0
+    for place, job in surplus:
+        if removed >= MOST_REMOVED or (removed >= LEAST_REMOVED and time.monotonic() > until):
+            return False
+        removed += store.remove(place, job.id)
+    return True
+
+
+def _clean_again_soon(turn: int, cleaned_at: float) -> None:
+    """The next start goes on."""
+    os.utime(turn, (cleaned_at, cleaned_at))
 
 
 def _private(path: str, flags: int) -> int:

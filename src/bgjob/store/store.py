@@ -370,17 +370,18 @@ class Store:
         else:
             self._specs[job.id] = job.spec
 
-    def remove(self, place: str, job_id: str) -> None:
-        """Moved away in one step, so that no reader sees half a job; then deleted."""
+    def remove(self, place: str, job_id: str) -> bool:
+        """Moved away in one step, so that no reader sees half a job; then deleted. False: it cannot be moved."""
         trash = f"{self.trash}/{job_id}"
         self.remove_control_groups(job_id)
         with contextlib.suppress(OSError):  # gone already, or it cannot be moved
             os.rename(self.directory(job_id), trash)
         remove_tree(trash)
         if os.path.isdir(self.directory(job_id)):
-            return  # it could not be moved: then it stays listed
+            return False  # then it stays listed
         self.index.leave(place)
         self.forget(job_id)
+        return True
 
     def remove_unstarted(self, job_id: str) -> bool:
         """Remove what a killed starter has left of a job, so that it can be started again.
