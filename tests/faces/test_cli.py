@@ -10,9 +10,9 @@ from typing import IO
 
 import pytest
 
-from bgjob import __version__
 from bgjob.api import Jobs
 from bgjob.core.job import TimedOut
+from bgjob.system.own_package import full_version
 from tests.faces.command_line import BGJOB, Cli, Ended, assert_one_line_of_error
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
@@ -327,7 +327,7 @@ class TestNamingAJob:
 
 class TestTheProgram:
     def test_its_version(self, cli: Cli) -> None:
-        assert cli("--version").stdout == f"bgjob {__version__}\n"
+        assert cli("--version").stdout == f"bgjob {full_version()}\n"
 
     @pytest.mark.parametrize("command", [[], ["run"], ["ps"], ["logs"], ["kill"], ["mcp"]])
     def test_help_is_on_stdout(self, cli: Cli, command: list[str]) -> None:

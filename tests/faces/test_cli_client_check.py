@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bgjob import __version__
 from bgjob.clients import run as client_run
 from bgjob.clients.hooks import HOOKS
 from bgjob.clients.run import DoesNotStart, name_and_version
+from bgjob.system.own_package import full_version
 from tests.faces.client_user import PROGRAMS, User
 from tests.faces.command_line import BGJOB
 
 PLUGIN = Path(__file__).parents[2] / "plugins" / "claude-code"
-STARTS = f"bgjob {__version__} starts by {BGJOB} (in "
+STARTS = f"bgjob {full_version()} starts by {BGJOB} (in "
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ class TestThePluginOfClaudeCode:
     def test_it_is_started_and_has_hooks(self, user: User) -> None:
         self.install(user)
         user.has("bgjob", f'exec {BGJOB} "$@"')
-        expected = f"bgjob {__version__} starts by its plugin bgjob@bgjob. Told of ends by tasks and hooks"
+        expected = f"bgjob {full_version()} starts by its plugin bgjob@bgjob. Told of ends by tasks and hooks"
         assert checked(user, "claude") == (0, f"claude: {expected}")
 
     def test_without_a_bgjob_that_it_could_run_it_is_broken(self, user: User) -> None:

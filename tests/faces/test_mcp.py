@@ -14,8 +14,8 @@ from anyio.from_thread import BlockingPortal
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-from bgjob import __version__
 from bgjob.api import Jobs
+from bgjob.system.own_package import full_version
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.server import Server, ToolError
@@ -78,7 +78,7 @@ class TestBothEras:
     def test_the_server_says_who_it_is_and_how_to_use_it(self, server: Server) -> None:
         info = server.client.server_info
         assert info is not None
-        assert (info.name, info.version) == ("bgjob", __version__)
+        assert (info.name, info.version) == ("bgjob", full_version())
         assert "execute_command" in (server.client.instructions or "")
         assert server.client.server_capabilities.tools is not None
 

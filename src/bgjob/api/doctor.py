@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Mapping
 
-from bgjob import __version__
 from bgjob.api import doctor_home, doctor_machine
 from bgjob.api.context import checked_settings
 from bgjob.api.results import Check
@@ -11,11 +10,12 @@ from bgjob.core.config import NO_FILE, unknown_settings
 from bgjob.core.errors import BadConfigFile, BadSetting, BadTargetsFile
 from bgjob.store.config_file import config_path, read_config_file
 from bgjob.store.targets_file import read_targets
+from bgjob.system.own_package import full_version
 
 
 def checks(environ: Mapping[str, str]) -> Iterator[Check]:
     """Of the machine, the settings and the home; the clients are known to the command line alone."""
-    yield Check("bgjob", "ok", f"{__version__}, with Python {sys.version.split()[0]} of {sys.executable}")
+    yield Check("bgjob", "ok", f"{full_version()}, with Python {sys.version.split()[0]} of {sys.executable}")
     yield from doctor_machine.checks(environ)
     yield _settings(environ)
     yield from _targets(environ)

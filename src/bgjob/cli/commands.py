@@ -2,7 +2,6 @@
 
 import os
 
-from bgjob import __version__
 from bgjob.cli import streams
 from bgjob.cli.streams import CannotPrint
 from bgjob.core.errors import BgjobError
@@ -37,7 +36,9 @@ def _act(arguments: list[str]) -> int:
 
         return show(os.environ)
     if arguments == ["--version"]:
-        return _print(f"bgjob {__version__}")
+        from bgjob.system.own_package import full_version
+
+        return _print(f"bgjob {full_version()}")
     if arguments[:2] == ["completion", "--complete"]:  # by a shell, at each tab
         from bgjob.cli.completion.complete import answer
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-from bgjob import __version__
 from bgjob.api import Jobs, open_jobs
 from bgjob.core.errors import BgjobError
 from bgjob.mcp import stdio, target_schema
@@ -16,6 +15,7 @@ from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.protocol.methods import COMPLETIONS, RESOURCES, TASKS, TASKS_EXTENSION, TOOLS
 from bgjob.protocol.server import Server
 from bgjob.system.client_session import client_process, session_in
+from bgjob.system.own_package import full_version, import_when_idle
 
 INSTRUCTIONS = """\
 Shell commands as background jobs that outlive this server and its client, shared by agents and people.
@@ -39,13 +39,31 @@ it is no longer needed."""
 SERVER = Server(
     name="bgjob",
     title="Background jobs",
-    version=__version__,
+    version=full_version(),
     instructions=INSTRUCTIONS,
     methods=TOOLS | RESOURCES | COMPLETIONS | TASKS,
     capabilities={"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "completions": {}},
     extensions={TASKS_EXTENSION: {}},
     handshake_tasks={"tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}},
 )
+
+
+FOLDERS = (
+    "api",
+    "core",
+    "home",
+    "link",
+    "mcp",
+    "output",
+    "protocol",
+    "remote",
+    "store",
+    "system",
+    "terminal",
+    "watch",
+)
+"""What a server may come to use."""
+PACKAGES = ("re2", "pyte")
 
 
 def serve(environ: Mapping[str, str]) -> None:
@@ -58,6 +76,7 @@ def serve(environ: Mapping[str, str]) -> None:
     except BgjobError as problem:
         print(f"bgjob: {problem}", file=sys.stderr)
         sys.exit(2)
+    import_when_idle(FOLDERS, PACKAGES, read_schemas)
     stdio.serve(
         server_for(jobs), lambda channel: service_for(jobs, channel), wire, OwnClient(jobs, environ).known
     )
@@ -68,6 +87,13 @@ def server_for(jobs: Jobs, server: Server = SERVER) -> Server:
     if not jobs.context.targets:
         return server
     return server._replace(instructions=server.instructions + target_schema.INSTRUCTIONS)
+
+
+def read_schemas() -> None:
+    """The other file of the package that is read late."""
+    from bgjob.mcp.tools import TOOLS
+
+    _ = TOOLS.schemas
 
 
 class OwnClient:

@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "zygote":
         zygote(umask)
     elif lock is not None:
+        from bgjob.shim import limited_child, limits  # noqa: F401  # as the zygote
         from bgjob.shim.dispatcher import keep_dispatching
 
         keep_dispatching(os.curdir, lock, start_queued)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import uvicorn
 
 from bgjob.core.errors import BgjobError, CannotServe
+from bgjob.mcp.server import FOLDERS, PACKAGES, read_schemas
 from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.system.open_files import raise_limit
+from bgjob.system.own_package import import_when_idle
 from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
 from bgjob.web.listen import (
@@ -24,6 +26,7 @@ from bgjob.web.listen import (
     remove_unix,
     shown_address,
 )
+from bgjob.web.page import files
 from bgjob.web.page.logins import Logins, keyed
 from bgjob.web.servers import announced
 from bgjob.web.services import Services
@@ -65,7 +68,13 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
         tell(f"Listening on {shown_address(listening, tls=tls)}")
         use_lossy_stderr()
         raise_limit(OPEN_FILES)
+        import_when_idle((*FOLDERS, "web", "web.page"), PACKAGES, read_files)
         server.run([listening])
+
+
+def read_files() -> None:
+    read_schemas()
+    files.load()
 
 
 class Server(uvicorn.Server):

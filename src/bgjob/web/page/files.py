@@ -62,7 +62,7 @@ async def _file(request: Request) -> Response:
 
 def _sent(name: str, request: Request) -> Response:
     """The browser asks each time whether its copy is current: after an upgrade it shows the new page at once."""
-    if (file := _files().get(name)) is None:
+    if (file := load().get(name)) is None:
         raise Refused(404, "There is nothing here.")
     headers = {"ETag": file.tag}
     if request.headers.get("if-none-match") == file.tag:
@@ -71,7 +71,7 @@ def _sent(name: str, request: Request) -> Response:
 
 
 @cache
-def _files() -> Mapping[str, File]:
+def load() -> Mapping[str, File]:
     """Read once: a server that runs during an upgrade goes on with its own page."""
     top = Path(str(resources.files("bgjob.web.page") / "static"))
     return {path.relative_to(top).as_posix(): _read(path) for path in top.rglob("*") if path.suffix in TYPES}
