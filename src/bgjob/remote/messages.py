@@ -365,7 +365,7 @@ REQUESTS: Mapping[str, Fields] = {
         ("grace_s", "signal", "only_signal"),
     ),
     "status": Fields({"job": is_job_id, "detail": is_flag}, ("detail",)),
-    "info": Fields({}),
+    "info": Fields({"check": is_flag}, ("check",)),
 }
 NODE: Mapping[str, Shape] = {
     **FACTS,
