@@ -21,7 +21,9 @@ from bgjob.link.control import Answer, NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader, TimedPiece
 
 Size = tuple[int, int]
-RequestKind = Literal["stdin", "resize", "signal", "attach"]
+RequestKind = Literal["stdin", "resize", "signal", "attach", "status"]
+# A third of the time after which a shim releases the hold of a viewer that has fallen silent.
+BEAT_S = 20.0
 MOST_WAITING_BYTES = 1 << 16
 PIECE_BYTES = 1 << 14
 STDIN_WAIT_S = 24 * 3600.0
@@ -54,9 +56,19 @@ def check_can_attach(context: Context, job: Job, *, only_looks: bool) -> None:
 
 class Attachment:
     def __init__(
-        self, context: Context, job: Job, by: str, *, only_looks: bool = False, size: Size | None = None
+        self,
+        context: Context,
+        job: Job,
+        by: str,
+        *,
+        only_looks: bool = False,
+        size: Size | None = None,
+        beats: bool = False,
     ) -> None:
-        """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one."""
+        """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one.
+
+        `beats`: the caller calls `beat` again and again.
+        """
         check_can_attach(context, job, only_looks=only_looks)
         self._context, self.job_id = context, job.id
         self._by, self.only_looks, self.size = by, only_looks, size if job.spec.pty else None
@@ -70,6 +82,7 @@ class Attachment:
         self.is_stdin_closed = False
         self.view, self._number = View(), 0
         self._held_since, self._typed_bytes = 0.0, 0
+        self._beats, self._sent_at = beats, time.monotonic()
         self._typing: ShimConnection | None = None
         self._news: ShimConnection | None = None
         self._requests: deque[Request] = deque()
@@ -145,6 +158,14 @@ class Attachment:
         self._held_since, self._typed_bytes = 0.0, 0
         self._ask("attach", **self._viewer())
 
+    def beat(self) -> float:
+        """Give a sign of life if it is time, so that we go on holding the job; seconds until the next."""
+        left_s = self._sent_at + BEAT_S - time.monotonic()
+        if self._asked or left_s > 0:
+            return max(left_s, 0.0) or BEAT_S
+        self._ask("status")
+        return BEAT_S
+
     def interrupt(self, number: int) -> None:
         """A signal to the processes that ctrl-c reaches on a terminal."""
         self._ask("signal", signal=number, group=True)
@@ -156,7 +177,8 @@ class Attachment:
     def _send_next(self) -> None:
         """One at a time: the shim answers each before it reads the next."""
         if self._typing and self._asked is None and self._requests:
-            request = self._asked = self._requests.popleft()
+            request, self._sent_at = self._requests.popleft(), time.monotonic()
+            self._asked = request
             self._typing.send(SHIM_PATIENCE_S, request.data, op=request.kind, **request.fields)
 
     # -- from the shim ------------------------------------------------------------------------------
@@ -179,6 +201,10 @@ class Attachment:
             self.is_stdin_closed = True
         elif asked and asked.kind == "attach":
             self._enter(answer)
+        elif asked and asked.kind == "status":
+            self._note(answer)
+            if "held" in answer and answer["held"] is None:  # we were silent, and the shim has released it
+                self._held_since = 0.0
         self._send_next()
 
     def _note(self, told: Answer) -> None:
@@ -219,7 +245,8 @@ class Attachment:
         """As the shim is to know us."""
         size = {"rows": self.size[0], "cols": self.size[1]} if self.size else {}
         held = {"held_since": self._held_since, "typed_bytes": self._typed_bytes} if self._held_since else {}
-        return {"by": self._by, "looks": self.only_looks, **size, **held}
+        beats = {"beats": True} if self._beats else {}
+        return {"by": self._by, "looks": self.only_looks, **size, **held, **beats}
 
     def _enter(self, told: Answer) -> None:
         self._number = told.get("viewer") or 0

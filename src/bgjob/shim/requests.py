@@ -89,6 +89,7 @@ class Requests:
     def serve(self, connection: Connection, request: Record) -> None:
         """KeyError: there is no such operation."""
         operation: Callable[[Requests, Connection, Record], None] = _OPERATIONS[request["op"]]
+        self._viewers.heard(connection)
         try:
             operation(self, connection, request)
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -101,7 +102,8 @@ class Requests:
         self._stop.forget(connection)
 
     def _status(self, connection: Connection, _request: Record) -> None:
-        self._tell_status(connection, canonical=self._stdin.collects_lines())
+        view = self._view() if self._viewers.get(connection) else {}
+        self._tell_status(connection, canonical=self._stdin.collects_lines(), **view)
 
     def _tell_status(self, connection: Connection, **more: object) -> None:
         phase = self._phase()
@@ -183,7 +185,7 @@ class Requests:
     def _attach(self, connection: Connection, request: Record) -> None:
         size = _size(request) if request.get("rows") and self._size.now() else None
         by, looks = str(request["by"])[:LONGEST_NAME], bool(request.get("looks"))
-        viewer = Viewer(by, looks, size)
+        viewer = Viewer(by, looks, size, beats=bool(request.get("beats")))
         if not looks and request.get("held_since"):
             viewer.go_on(_amount(request["held_since"]), int(_amount(request["typed_bytes"])))
         self._viewers.add(connection, viewer)

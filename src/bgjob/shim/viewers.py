@@ -5,7 +5,8 @@
     in control     the holder, else the viewer who came first: its terminal has the job's size, and answers
                    the questions that the job asks a terminal
 
-A viewer that only looks never is either.
+A viewer that only looks never is either. A holder who gives signs of life, and then gives none for a minute, holds
+the job no longer: its process may be stopped.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
     Size = tuple[int, int]
 
 
+SILENT_S = 60.0
+
+
 class Viewer:
     number = 0
 
-    def __init__(self, by: str, only_looks: bool, size: Size | None) -> None:
-        self.by, self.only_looks, self.size = by, only_looks, size
+    def __init__(self, by: str, only_looks: bool, size: Size | None, *, beats: bool = False) -> None:
+        """`beats`: it gives signs of life, as clients of older versions do not."""
+        self.by, self.only_looks, self.size, self._beats = by, only_looks, size, beats
+        self._heard_at = time.monotonic()
         self.typed_bytes = 0
         self.held_since = self.typed_at = 0.0
 
@@ -34,6 +40,13 @@ class Viewer:
         """This person held the job by a connection to the shim before this one."""
         self.held_since = self.typed_at = held_since
         self.typed_bytes = typed_bytes
+
+    def heard(self) -> None:
+        self._heard_at = time.monotonic()
+
+    @property
+    def is_silent(self) -> bool:
+        return self._beats and time.monotonic() > self._heard_at + SILENT_S
 
     def typed(self, count: int) -> None:
         self.typed_at = time.time()
@@ -60,6 +73,13 @@ class Viewers:
     def get(self, connection: Connection) -> Viewer | None:
         return self._viewers.get(connection)
 
+    def heard(self, connection: Connection) -> None:
+        """It has asked something. What it held before it fell silent it holds no longer."""
+        if viewer := self._viewers.get(connection):
+            if viewer.is_silent:
+                viewer.held_since = 0.0
+            viewer.heard()
+
     def forget(self, connection: Connection) -> None:
         before, viewer = self.in_control, self._viewers.pop(connection, None)
         if viewer is None:
@@ -71,12 +91,20 @@ class Viewers:
 
     @property
     def holder(self) -> Viewer | None:
-        typists = [viewer for viewer in self._viewers.values() if viewer.held_since]
+        typists = [viewer for viewer in self._present() if viewer.held_since]
         return max(typists, key=lambda viewer: viewer.typed_at, default=None)
+
+    def _present(self) -> list[Viewer]:
+        """Who waits for an answer asks nothing meanwhile."""
+        return [
+            viewer
+            for connection, viewer in self._viewers.items()
+            if connection.is_owed_an_answer or not viewer.is_silent
+        ]
 
     @property
     def in_control(self) -> Viewer | None:
-        able = (viewer for viewer in self._viewers.values() if not viewer.only_looks)
+        able = (viewer for viewer in self._present() if not viewer.only_looks)
         return self.holder or next(able, None)
 
     def holds(self) -> Record | None:

@@ -45,7 +45,7 @@ def _ready(attachment: Attachment, parent: int, signals: int) -> set[int]:
         poll.register(descriptor, select.POLLIN)
     if attachment.has_room:
         poll.register(0, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll()}
+    return {descriptor for descriptor, _ in poll.poll(1000 * attachment.beat())}
 
 
 def _read(descriptor: int) -> bytes:
