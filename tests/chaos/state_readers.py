@@ -424,8 +424,12 @@ def _remove(place: Path) -> None:
 
 def warmed() -> Spawner:
     """What is imported late is imported; what waits for a shim does not wait for long; nobody is started twice."""
+    from bgjob.core.patterns import compile_pattern
+    from bgjob.mcp.tools import TOOLS
     from bgjob.terminal import screen  # noqa: F401
 
+    compile_pattern("x")  # nobody, as whom some readers run, may not reach our packages
+    assert TOOLS.schemas
     for module in (interact, kill, signal_job):
         setattr(module, "SHIM_PATIENCE_S", 0.1)  # noqa: B010  # each has its own copy
     connect.SHIM_PATIENCE_S = connect.SETTLED_S = 0.1

@@ -26,7 +26,11 @@ import json, os, sys
 from bgjob.store.store import Store
 from tests.support.stores import jobs_on
 from tests.support.tools import call_tool, text_of
+from bgjob.core.patterns import compile_pattern
+from bgjob.mcp.tools import TOOLS
 home, *ids = sys.argv[1:]
+compile_pattern("out")
+assert TOOLS.schemas
 if os.geteuid() == 0:
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 jobs = jobs_on(Store(home))

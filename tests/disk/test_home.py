@@ -52,7 +52,8 @@ def test_each_directory_that_is_made_on_the_way_is_private_whatever_the_umask(tm
 
 
 def test_what_is_there_already_keeps_its_mode(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir(mode=0o755)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state").chmod(0o755)  # whatever the umask
     Store(str(tmp_path / "state" / "deep" / "home"))
     assert modes(tmp_path / "state", tmp_path / "state" / "deep") == ["755", "700"]
 
@@ -144,7 +145,8 @@ def test_a_home_behind_a_link_is_used_where_it_really_is(tmp_path: Path) -> None
 
 def test_what_is_wrong_with_a_home_behind_a_link_is_said_of_the_real_one(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
-    real.mkdir(mode=0o755)
+    real.mkdir()
+    real.chmod(0o755)
     link.symlink_to("real")
     with pytest.raises(StoreUnusable, match=f"{real} is open to other users .mode 755.. Run chmod 700"):
         Store(str(link))

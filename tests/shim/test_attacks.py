@@ -50,8 +50,12 @@ def performed(scratch: Path, uid: int | None) -> Reports:
         (scratch / name).mkdir()
         if uid is not None:
             os.chown(scratch / name, uid, uid)
-    scratch.chmod(0o755)
-    program.chmod(0o644)
+    for path in (
+        scratch,
+        program,
+        *scratch.rglob("*"),
+    ):  # copied from a checkout that may be closed to others
+        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
     done = subprocess.run(
         [interpreter(scratch, uid), program, scratch / "package", scratch / "work"],
         cwd=scratch / "work" / "cwd",

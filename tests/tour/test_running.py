@@ -93,7 +93,7 @@ def test_a_job_gets_a_clean_process(start_server: StartServer, ended: Ended, tmp
     """Only stdin, stdout, stderr; its own session; default signals; the server's settings are not its business."""
     server = start_server(MCP_BG_MAX_JOBS="7", PASSED="on")
     job_id = server.execute(
-        "ls /proc/self/fd | tr '\\n' ' '; ps -o sid= -p $$ | tr -d ' '; echo $$; "
+        "ls /proc/self/fd | tr '\\n' ' '; cut -d' ' -f6 /proc/$$/stat; echo $$; "
         "grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f2; env | grep -c MCP_BG_; echo $PASSED $BGJOB_ID; umask"
     )
     ended(job_id)
