@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bgjob.api.audit import KNOWN
 from bgjob.api.results import JobEvent
 from bgjob.core.values import duration_words
 from bgjob.home.jobdir import how_ended
@@ -59,6 +60,18 @@ def _input(details: Details) -> str:
     return f"waits for input: {details.get('prompt') or ''}".removesuffix(": ")
 
 
+def _audited(verb: str, *words: str) -> Callable[[Details], str]:
+    """Who did it: all that is known of them."""
+
+    def told(details: Details) -> str:
+        what = " ".join(str(details[word]) for word in words if word in details)
+        times = f" ({details['repeated']} more times)" if details.get("repeated") else ""
+        known = (f"{word} {details[word]}" for word in KNOWN if word in details)
+        return f"{verb} {what}".rstrip() + f" by uid {details.get('uid')}, {', '.join(known)}" + times
+
+    return told
+
+
 WORDS: Mapping[str, Callable[[Details], str]] = {
     "started": lambda details: "started" + (f" (pid {details['pid']})" if details.get("pid") else ""),
     "queued": lambda details: (
@@ -73,4 +86,10 @@ WORDS: Mapping[str, Callable[[Details], str]] = {
     "typed": lambda details: f"{details.get('by')} typed {details.get('bytes')} bytes",
     "limit_near": _limit("is near"),
     "limit_hit": _limit("is over"),
+    "kill_asked": _audited("to be killed with", "signal"),
+    "signal_sent": _audited("was sent", "signal"),
+    "input_sent": _audited("was typed into, bytes:", "bytes"),
+    "refused": _audited("refused for its", "why", "needed", "address"),
+    "logged_in": _audited("logged in"),
+    "token_used": _audited("token used"),
 }

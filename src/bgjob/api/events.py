@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bgjob.api.audit import AUDIT_KINDS
 from bgjob.api.context import Context, ensure_watcher
 from bgjob.api.find import ids_of
 from bgjob.api.news import untold_in_log
@@ -44,6 +45,8 @@ class Room(NamedTuple):
     newest: int | None
     """The most events, where the caller gave no cursor."""
     condensed: bool
+    log: str
+    """The directory of the log that is read: the events', or the audit trail's."""
 
 
 class Past(NamedTuple):
@@ -83,13 +86,14 @@ def job_events(
     """
     context.starts.finish_all()
     settings, kinds = context.settings, kinds or None
-    place, past = _begin(context, since, timeout_s, session)
+    log = _log_of(context, kinds)
+    place, past = _begin(context, log, since, timeout_s, session if log == context.store.events else None)
     job_ids = None if job_ids is None else ids_of(context, job_ids)
     wanted = _filter(context, job_ids, kinds)
     budget = min((max_tokens or DEFAULT_TOKENS) * BYTES_PER_TOKEN, settings.max_response_bytes)
-    room = Room(budget, newest, condensed and kinds is None)
+    room = Room(budget, newest, condensed and kinds is None, log)
     most_s = settings.max_wait_s
-    wait = EventWait(min(timeout_s, most_s), cancellation, tell, job_ids or ())
+    wait = EventWait(log, min(timeout_s, most_s), cancellation, tell, job_ids or ())
     with _readable(context), _answering_ends(context, session, wanted if timeout_s > 0 else None):
         found = wait.run(context, lambda place: _found(context, place, past, wanted, room), place)
         if not (cancellation and cancellation.is_abandoned):
@@ -97,12 +101,24 @@ def job_events(
     return replace(found, cut_to_s=most_s if wait.was_up and timeout_s > most_s else None)
 
 
-def cursor_at(context: Context, at: float) -> str:
+def cursor_at(context: Context, at: float, kinds: Collection[str] | None = None) -> str:
     """Before the first event that came at that time, in seconds since the epoch, or later."""
+    log = _log_of(context, kinds)
     with _readable(context):
-        older = (line for line in event_reader.newest_first(context.store.events) if line.at < at)
+        older = (line for line in event_reader.newest_first(log) if line.at < at)
         newest = next(older, None)
-        return str(newest.behind if newest else event_log.beginning(context.store.events))
+        return str(newest.behind if newest else event_log.beginning(log))
+
+
+def _log_of(context: Context, kinds: Collection[str] | None) -> str:
+    """InvalidArgument: some kinds are of the audit trail and some are not; a cursor is of one log."""
+    audited = AUDIT_KINDS.intersection(kinds or ())
+    if audited and not AUDIT_KINDS.issuperset(kinds or ()):
+        raise InvalidArgument(
+            f" has {', '.join(sorted(audited))} of the audit trail and other kinds. Ask for them separately.",
+            argument="kinds",
+        )
+    return context.store.audit if audited else context.store.events
 
 
 def events_between(context: Context, start: float, end: float, most: int) -> tuple[list[JobEvent], bool]:
@@ -126,10 +142,15 @@ class EventWait:
     """Waits until there are events to tell."""
 
     def __init__(
-        self, timeout_s: float, cancellation: Cancellation | None, tell: Tell | None, first: Sequence[str]
+        self,
+        log: str,
+        timeout_s: float,
+        cancellation: Cancellation | None,
+        tell: Tell | None,
+        first: Sequence[str],
     ) -> None:
         """`first`: the jobs whose missing ends are looked for first."""
-        self._timeout_s, self._tell, self._first = timeout_s, tell, first
+        self._log, self._timeout_s, self._tell, self._first = log, timeout_s, tell, first
         self._cancelled_by = [cancellation.signal.fileno()] if cancellation else []
         self._began, self._told_s, self._caught_up_s = time.monotonic(), 0.0, -CATCH_UP_EVERY_S
         self.was_up = False
@@ -140,7 +161,7 @@ class EventWait:
         """OSError: the events cannot be read."""
         with contextlib.closing(Inotify()) as inotify:
             if self._timeout_s > 0:  # to watch a directory costs more than to read it
-                inotify.watch(context.store.events)  # first: what happens while we read wakes us
+                inotify.watch(self._log)  # first: what happens while we read wakes us
             while True:
                 self._catch_up(context)
                 found, passed_s = read(place), self._passed_s()
@@ -222,7 +243,7 @@ def _check_known(context: Context, job_id: str) -> None:
 def _found(context: Context, since: Cursor | None, past: Past, wanted: Wanted, room: Room) -> EventPage:
     if since is None:
         return _newest(context, wanted, room)
-    events = context.store.events
+    events = room.log
     first = event_log.beginning(events)
     gone = max(0, (first.segment - max(since.segment, 1)) * event_log.SEGMENT_BYTES - since.byte)
     return _oldest(context, event_reader.place_between_events(events, since), past, wanted, room, gone)
@@ -230,8 +251,8 @@ def _found(context: Context, since: Cursor | None, past: Past, wanted: Wanted, r
 
 def _oldest(context: Context, place: Cursor, past: Past, wanted: Wanted, room: Room, gone: int) -> EventPage:
     chosen, budget = list[JobEvent](), room.bytes
-    is_told = _told_after(context, place, wanted, room)
-    for line in event_reader.lines(context.store.events, place):
+    is_told = _told_after(place, wanted, room)
+    for line in event_reader.lines(room.log, place):
         is_wanted = is_told(line.kind, line.job_id) and not past.hides(line)
         if is_wanted and (happened := _happened(context, line)):
             budget -= _cost(happened)
@@ -243,9 +264,9 @@ def _oldest(context: Context, place: Cursor, past: Past, wanted: Wanted, room: R
 
 
 def _newest(context: Context, wanted: Wanted, room: Room) -> EventPage:
-    events, chosen, place, budget = context.store.events, list[JobEvent](), None, room.bytes
+    events, chosen, place, budget = room.log, list[JobEvent](), None, room.bytes
     first = event_log.beginning(events)
-    is_told = _told_after(context, first, wanted, room)
+    is_told = _told_after(first, wanted, room)
     for line in event_reader.newest_first(events):
         place = place or line.behind
         if is_told(line.kind, line.job_id) and (happened := _happened(context, line)):
@@ -254,20 +275,20 @@ def _newest(context: Context, wanted: Wanted, room: Room) -> EventPage:
                 break
             chosen.append(happened)
     place = place or event_log.end(events)
-    left_out = max(0, sum(is_told(*head) for head in _heads(context, first, place)) - len(chosen))
+    left_out = max(0, sum(is_told(*head) for head in _heads(events, first, place)) - len(chosen))
     return EventPage(chosen[::-1], str(place), left_out=left_out, earlier=str(first) if left_out else None)
 
 
-def _told_after(context: Context, place: Cursor, wanted: Wanted, room: Room) -> Wanted:
+def _told_after(place: Cursor, wanted: Wanted, room: Room) -> Wanted:
     """Condensed: not what led to an end that is told after this place, in this answer or in the next."""
     if not room.condensed:
         return wanted
-    ended = {job_id for kind, job_id in _heads(context, place) if kind == "ended"}
+    ended = {job_id for kind, job_id in _heads(room.log, place) if kind == "ended"}
     return lambda kind, job_id: wanted(kind, job_id) and not (kind in BEFORE_THE_END and job_id in ended)
 
 
-def _heads(context: Context, place: Cursor, until: Cursor | None = None) -> Iterator[tuple[str, str]]:
-    for some, _ in event_reader.heads(context.store.events, place, until):
+def _heads(log: str, place: Cursor, until: Cursor | None = None) -> Iterator[tuple[str, str]]:
+    for some, _ in event_reader.heads(log, place, until):
         yield from some
 
 
@@ -301,13 +322,13 @@ def _called(context: Context, job_id: str) -> tuple[str | None, str | None]:
 
 
 def _begin(
-    context: Context, since: str | None, timeout_s: float, session: str | None
+    context: Context, log: str, since: str | None, timeout_s: float, session: str | None
 ) -> tuple[Cursor | None, Past]:
     """Where to read on; None: a caller without a cursor, who does not wait, wants the newest."""
     if since is not None or timeout_s <= 0:
         return _parsed(since), NOTHING_HIDDEN
     with _readable(context):
-        now = event_log.end(context.store.events)  # first: what happens from now on is behind it
+        now = event_log.end(log)  # first: what happens from now on is behind it
         first, untold = untold_in_log(context, session) if session else (None, ())
         return min(first or now, now), Past(now, untold)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bgjob.api.audit import note
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
 from bgjob.api.context import Context
 from bgjob.api.hints import out_of_reach
@@ -17,7 +18,7 @@ from bgjob.api.results import Interaction
 from bgjob.api.session import answering, note_told_if_over
 from bgjob.api.snapshot import Snapshot
 from bgjob.api.spec import check_size
-from bgjob.api.start import check_may_steer
+from bgjob.api.start import check_may_steer, noting_refusal
 from bgjob.core.errors import (
     BgjobError,
     InvalidArgument,
@@ -124,6 +125,7 @@ def _interact(
     with typing_into(context, job_id) as shim:
         check_lines_fit(shim, snapshot.job, sent.data)
         told = _send(context, shim, snapshot.job, sent, resize, deadline)
+        note(context.store.home, "input_sent", job_id, bytes=len(sent.data))
         waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
         answered = wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
     cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
@@ -152,7 +154,8 @@ def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
 
 
 def check_takes_input(context: Context, job: Job) -> None:
-    check_may_steer(context.settings, job)
+    with noting_refusal(context, job.id):
+        check_may_steer(context.settings, job)
     if job.remote and isinstance(job.state, Running) and job.remote.unreachable:
         raise TargetUnreachable(job.remote.target, job.remote.unreachable, out_of_reach(job.id))
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):

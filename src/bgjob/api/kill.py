@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from bgjob.api.audit import note
 from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.context import Context
 from bgjob.api.find import id_of, some
@@ -54,6 +55,7 @@ def kill_job(
         return Kill("not_found", 0, None, hint=_running_names(context))
     if only_signal:
         return signal_job(context, job_id, number)
+    note(context.store.home, "kill_asked", job_id, signal=number)
     with answering(context, session, [job_id]):
         try:
             done = _kill(context, job_id, number, grace_s)

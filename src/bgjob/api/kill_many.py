@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 
@@ -40,7 +41,7 @@ def kill_jobs(context: Context, jobs: Sequence[Job], *, grace_s: float, signal: 
 
     for share in shares:
         # a daemon: who has enough need not wait, and the shims go on with what they were asked for
-        threading.Thread(target=work, args=[share], daemon=True).start()
+        threading.Thread(target=copy_context().run, args=[work, share], daemon=True).start()
     for _ in shares:
         yield from iter(done.get, None)
 

@@ -16,7 +16,7 @@ from bgjob.api.processes import is_alive
 from bgjob.api.queue import place_of
 from bgjob.api.results import Place
 from bgjob.api.spec import new_id, queued_in_turn, target_meant, working_directory
-from bgjob.api.start import Prepared, check_policy, check_startable, start_prepared, started
+from bgjob.api.start import Prepared, check_policy, check_startable, noting_refusal, start_prepared, started
 from bgjob.core import policy
 from bgjob.core.config import environment_for_jobs
 from bgjob.core.errors import InvalidArgument, JobLimitReached, NotSteerable
@@ -86,7 +86,8 @@ def _again(context: Context, job: Job, by: Mapping[str, str]) -> tuple[Prepared,
     if target is None:
         _check_group(context, job)
     spec = _spec(context, job, by)
-    check_policy(context.settings, spec.command, spec.cwd, {}, target)
+    with noting_refusal(context):
+        check_policy(context.settings, spec.command, spec.cwd, {}, target)
     is_restricted = bool(context.settings.allowed_commands)
     kept = None if is_restricted or target else environment_of(job)
     own = dict(target.env if target else context.environment)

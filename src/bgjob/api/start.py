@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
+from bgjob.api.audit import note
 from bgjob.api.context import Context, clean_up, ensure_dispatcher, ensure_watcher
 from bgjob.api.spec import (
     Asked,
@@ -76,7 +77,8 @@ def prepared(context: Context, command: str, **asked: Unpack[Asked]) -> Prepared
         context.settings,
         target_meant(context, asked.get("target")),
     )
-    check_policy(settings, command, asked.get("cwd"), env, target)
+    with noting_refusal(context):
+        check_policy(settings, command, asked.get("cwd"), env, target)
     spec = spec_of(context, command, **asked)
     environment = {**(target.env if target else context.environment), **checked_environment(env)}
     if settings.allowed_commands:
@@ -111,6 +113,16 @@ def check_startable(context: Context, job: Prepared) -> None:
         from bgjob.api.remote import check_at_target  # few starts need it
 
         check_at_target(context, job.spec, job.environment, job.priority)
+
+
+@contextlib.contextmanager
+def noting_refusal(context: Context, job_id: str | None = None) -> Iterator[None]:
+    """A refusal by policy is in the audit trail, without the command: it may hold a secret."""
+    try:
+        yield
+    except (InvalidCommand, NotAllowed):
+        note(context.store.home, "refused", job_id, why="policy")
+        raise
 
 
 def check_policy(

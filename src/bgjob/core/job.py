@@ -30,6 +30,8 @@ EventKind = Literal[
     "typed",
 ]
 """Those that this version tells. Another version may tell more: an event of any kind is read."""
+AuditKind = Literal["kill_asked", "signal_sent", "input_sent", "refused", "logged_in", "token_used"]
+"""Those of the audit trail, which is a log of its own: told only to who asks for them."""
 Event = dict[str, Any]
 """As the log has it: at, kind, job_id, and the details of its kind."""
 BEGINNING_CHARACTERS = 40

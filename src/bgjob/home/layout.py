@@ -3,6 +3,7 @@
 import os
 import stat
 
+AUDIT = "audit"
 JOBS, INDEX, DRAFTS, TRASH, SLOTS = "jobs", "index", "drafts", "trash", "slots"
 TOKENS, TOKENS_LOCK = "tokens.json", "tokens.lock"
 LOGINS, LOGINS_LOCK, SERVERS = "logins.json", "logins.lock", "servers"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from bgjob.api.audit import acting
 from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import Scope
 from bgjob.mcp.answers import failure, plain, success
@@ -68,7 +69,8 @@ class Tool(NamedTuple, Generic[Api]):
     ) -> Result | Task:
         """An error is an answer too: this raises nothing, and the server goes on."""
         try:
-            made = self.perform(api, given, accepts, caller)
+            with acting(caller.by):
+                made = self.perform(api, given, accepts, caller)
             if isinstance(made, Task):
                 return made
             answer = plain(made)

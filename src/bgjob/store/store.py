@@ -38,7 +38,7 @@ from bgjob.home import home_dir, jobdir, queue_dir, slots
 from bgjob.home.event_log import EVENTS
 from bgjob.home.home_dir import Home, Unsafe
 from bgjob.home.jobdir import CONTROL, LAUNCH, LOG, OUTCOME, RUN, SCRIPT, SPEC
-from bgjob.home.layout import DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
+from bgjob.home.layout import AUDIT, DRAFTS, INDEX, JOBS, SLOTS, TRASH, is_directory
 from bgjob.home.queue_dir import QUEUE
 from bgjob.store.index import Index, job_of, newest_first
 from bgjob.store.job_names import Listing, NamesOfJobs
@@ -107,6 +107,7 @@ class Store:
         self._directories = Listing(self.jobs_directory, set)
         self._names = NamesOfJobs(self.home, self.spec)
         self.events = f"{self.home}/{EVENTS}"
+        self.audit = f"{self.home}/{AUDIT}"
         # Ended jobs and specs never change.
         self._ended: dict[str, Job] = {}
         self._specs: dict[str, Spec] = {}

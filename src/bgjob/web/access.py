@@ -19,12 +19,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from bgjob.api.audit import acting, note
 from bgjob.web.metrics import Meters
 from bgjob.web.tokens import Token, Tokens
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@]+)(:[0-9]+)?")
 OPEN_PATHS = frozenset({"/healthz"})
+REFUSALS = {401: "login or token", 403: "origin or scope", 421: "host"}
 REALM = 'Bearer realm="bgjob"'
 NO_TOKEN = "This server needs a token: send the header `Authorization: Bearer TOKEN`. bgjob token add NAME makes one."
 WRONG_TOKEN = "This token is not known here, or was removed. bgjob token add NAME makes a new one."
@@ -72,13 +74,16 @@ class Access:
             await self._app(scope, receive, send)
         except HTTPException as refused:
             self._meters.refused(refused.status_code)
+            note_refused(self._tokens.home, scope, refused.status_code)
             await refusal(refused, has_body=has_body(scope))(scope, receive, send)
 
     def _check(self, scope: Scope, head: Head) -> None:
         check_host(head, self._names)
         check_origin(head, self._names)
         if scope["path"] not in OPEN_PATHS:
-            scope["state"]["token"] = self._token(head)
+            scope["state"]["token"] = token = self._token(head)
+            with acting({"client": "http", "token": token.name}):
+                note(self._tokens.home, "token_used")
 
     def _token(self, head: Head) -> Token:
         if not head.authorizations:
@@ -89,6 +94,14 @@ class Access:
         if token is None:
             raise Refused(401, WRONG_TOKEN, WWW_Authenticate=f'{REALM}, error="invalid_token"')
         return token
+
+
+def note_refused(home: str, scope: Scope, status: int) -> None:
+    """Only what is about rights: a wrong path or method is a mistake."""
+    if status in REFUSALS:
+        peer = scope.get("client") or ("unix socket",)
+        with acting({"client": "http"}):
+            note(home, "refused", why=REFUSALS[status], address=str(peer[0]))
 
 
 def refusal(problem: HTTPException, *, has_body: bool) -> PlainTextResponse:

@@ -17,6 +17,7 @@ from functools import partial
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from bgjob.api.audit import acting, note
 from bgjob.core.errors import BgjobError
 from bgjob.mcp.caller import Caller
 from bgjob.mcp.server import SERVER, server_for
@@ -85,10 +86,12 @@ class McpEndpoint:
         began_at, service = time.monotonic(), self._service(token)
         if scope := service.missing_scope(request):
             self._meters.answered(request.method, "no_scope", began_at)
+            with acting({"client": request.client.name or "", "token": token.name}):
+                note(self._tokens.home, "refused", why="scope", needed=scope)
             await _send_lacking(request, scope, send)
             return
         replies = Replies(send, self._meters)
-        caller = self._begun(service, request, replies)
+        caller = self._begun(service, request, replies, token)
         try:
             outcome = await replies.deliver(receive, lambda: token in self._tokens.all())
             self._meters.answered(request.method, outcome, began_at)
@@ -99,13 +102,13 @@ class McpEndpoint:
             caller.cancel()  # if it was not answered, its client is gone
             self._callers.discard(caller)
 
-    def _begun(self, service: Service, request: Request, replies: Replies) -> Caller:
+    def _begun(self, service: Service, request: Request, replies: Replies, token: Token) -> Caller:
         """In a thread: also what is quick reads from the disk."""
         caller = Caller(request, replies.put, replies.drain)
         self._callers.add(caller)
         if self._is_stopping:
             caller.end_wait()
-        self._workers.start(partial(_work, service, request, caller, replies))
+        self._workers.start(partial(_work, service, request, caller, replies, token))
         return caller
 
     def _service(self, token: Token) -> Service:
@@ -116,8 +119,9 @@ class McpEndpoint:
             raise Refused(500, f"The rules of this token cannot be followed: {problem}") from None
 
 
-def _work(service: Service, request: Request, caller: Caller, replies: Replies) -> None:
-    answer = service.perform(request, caller)
+def _work(service: Service, request: Request, caller: Caller, replies: Replies, token: Token) -> None:
+    with acting({"token": token.name}):
+        answer = service.perform(request, caller)
     caller.close()
     replies.put_last(answer, status_of(answer, is_stateless=request.is_stateless))
 

@@ -55,6 +55,7 @@ class Tokens:
     """The tokens of a home, as the file says at the moment."""
 
     def __init__(self, home: str) -> None:
+        self.home = home
         self.path = os.path.join(home, TOKENS)
         self._lock_path = os.path.join(home, TOKENS_LOCK)
         self._read_from: tuple[int, ...] | None = None

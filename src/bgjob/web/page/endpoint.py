@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bgjob.api.audit import acting
 from bgjob.core import errors
 from bgjob.core.errors import BgjobError, InvalidArgument
 from bgjob.core.scopes import SCOPES, Scope
@@ -97,7 +98,13 @@ def post(path: str, perform: Callable[[Asked], Any], scope: Scope) -> Route:
 
     async def endpoint(request: Request) -> Response:
         login = allowed(request, scope)
-        return await _performed(partial(perform, Asked(await json_body(request), login)))
+        asked = Asked(await json_body(request), login)
+
+        def act() -> Any:
+            with acting({"client": "page", "login": login.label}):
+                return perform(asked)
+
+        return await _performed(act)
 
     return Route(path, endpoint, methods=["POST"])
 

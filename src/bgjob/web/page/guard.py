@@ -28,7 +28,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from bgjob.mcp.stderr import report
 from bgjob.protocol.jsonrpc import encoded
-from bgjob.web.access import Head, Refused, check_host, check_origin, has_body, values
+from bgjob.web.access import Head, Refused, check_host, check_origin, has_body, note_refused, values
 from bgjob.web.metrics import Meters
 from bgjob.web.page import files
 from bgjob.web.page.logins import LOGIN_S, Login, Logins
@@ -76,6 +76,7 @@ class Guard:
             pass
         except HTTPException as refused:
             self._meters.refused(refused.status_code)
+            note_refused(self._logins.home, scope, refused.status_code)
             await refusal(refused, scope)(scope, receive, answer.send)
         except Exception:
             report(f"Internal error in {scope['method']} {scope['path']}")

@@ -38,6 +38,8 @@ LEADING_TO = """\
 
 Kind = Literal["key", "login"]
 
+LABEL_CHARACTERS = 8
+
 
 @dataclass(frozen=True)
 class Login:
@@ -46,11 +48,17 @@ class Login:
     """Below which path its cookie is sent."""
     scopes: frozenset[str]
 
+    @property
+    def label(self) -> str:
+        """By which the audit trail names it."""
+        return self.own[:LABEL_CHARACTERS]
+
 
 class Logins:
     """As the file says at the moment: all servers of a home know the same ones."""
 
     def __init__(self, home: str) -> None:
+        self.home = home
         self._path, self._lock_path = os.path.join(home, LOGINS), os.path.join(home, LOGINS_LOCK)
         # one value, as several threads ask
         self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bgjob.api.audit import acting, note
 from bgjob.core.errors import BgjobError
 from bgjob.store.quota import StoreSize
 from bgjob.web.access import Refused
@@ -14,7 +15,7 @@ from bgjob.web.page import endpoint, files
 from bgjob.web.page.actions import Actions
 from bgjob.web.page.guard import API, LOGIN_PATH, Guard, cookie
 from bgjob.web.page.live import SharedLive
-from bgjob.web.page.logins import Logins, own_path
+from bgjob.web.page.logins import LABEL_CHARACTERS, Logins, own_path
 from bgjob.web.page.reads import Reads
 from bgjob.web.page.streams import Streams
 from bgjob.web.services import Services
@@ -57,6 +58,8 @@ class Page:
             raise Refused(503, f"Logging in failed: {problem.strerror}.") from None
         if login is None:
             raise Refused(401, USED_KEY)
+        with acting({"client": "page", "login": own_path(login)[:LABEL_CHARACTERS]}):
+            note(self.logins.home, "logged_in")
         answer = endpoint.json_response({"path": f"{API}{own_path(login)}/"})
         answer.headers["Set-Cookie"] = cookie(request.scope, login, own_path(login))
         return answer

@@ -1,0 +1,112 @@
+"""The audit trail: who ended or signalled jobs and typed into them, who was refused, who logged in and by which token.
+
+    audit/<n>     lines like those of events/, in segments of their own: no flood of one pushes out the other
+
+An entry has who did it (uid and what the face knows: client, session, token, login, user) and never a secret, a
+command or typed text. What is repeated within its time is counted, and the count is written with the next entry.
+"""
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, get_args
+
+from bgjob.core.frozen import NOTHING
+from bgjob.core.job import AuditKind
+from bgjob.home import event_log, home_dir
+from bgjob.home.layout import AUDIT
+from bgjob.system.client_session import shortened
+from bgjob.system.own_user import own_user
+
+AUDIT_KINDS = frozenset(get_args(AuditKind))
+NO_JOB = "00000000-0000-4000-8000-000000000000"
+"""In the place of an id where an entry is about no job."""
+REPEATED_S: Mapping[str, float] = {"token_used": 3600.0}
+EACH_REPEATED_S = 60.0
+MOST_REFUSALS = 32
+"""Different ones at a time: those who are refused choose what they call themselves."""
+KNOWN = ("client", "session", "token", "login", "user", "terminal")
+
+Key = tuple[object, ...]
+_actor: ContextVar[Mapping[str, str]] = ContextVar("actor", default=NOTHING)
+
+
+@contextlib.contextmanager
+def acting(who: Mapping[str, str]) -> Iterator[None]:
+    """What is done inside is done by these, beside what is known already."""
+    known = {word: shortened(text) for word, text in who.items() if word in KNOWN and text}
+    before = _actor.set({**_actor.get(), **known})
+    try:
+        yield
+    finally:
+        _actor.reset(before)
+
+
+def note(home: str, kind: AuditKind, job_id: str | None = None, **details: str | int) -> None:
+    """Raises nothing: what is done is done, and what is refused is refused."""
+    _TRAIL.note(home, kind, {**(_actor.get() or _at_terminal())}, job_id or NO_JOB, details)
+
+
+def _at_terminal() -> dict[str, str]:
+    """A person, or a program, at the command line."""
+    who = {"client": "bgjob", "user": own_user()}
+    with contextlib.suppress(OSError):
+        who["terminal"] = os.ttyname(0)
+    return who
+
+
+class _Repeated:
+    def __init__(self, until: float, entry: Mapping[str, Any]) -> None:
+        self.until, self.entry, self.count = until, entry, 0
+
+
+class _Trail:
+    """Of this process: what it has written lately."""
+
+    def __init__(self) -> None:
+        self._mutex, self._lately = threading.Lock(), dict[Key, _Repeated]()
+        atexit.register(self.close)
+
+    def note(
+        self, home: str, kind: str, who: Mapping[str, str], job_id: str, details: Mapping[str, str | int]
+    ) -> None:
+        words = tuple(value for name, value in details.items() if name != "bytes")
+        key: Key = (home, kind, job_id, *who.values(), *words)
+        with self._mutex:
+            self._write_repeated(time.monotonic())
+            if kind == "refused" and key not in self._lately and self._refusals() >= MOST_REFUSALS:
+                key, who = (home, kind, "others"), {"client": "others"}
+            if known := self._lately.get(key):
+                known.count += 1
+                return
+            entry = {"kind": kind, "job_id": job_id, "uid": os.getuid(), **who, **details}
+            until = time.monotonic() + REPEATED_S.get(kind, EACH_REPEATED_S)
+            self._lately[key] = _Repeated(until, entry)
+        _write(home, entry)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._write_repeated(float("inf"))
+
+    def _refusals(self) -> int:
+        return sum(key[1] == "refused" for key in self._lately)
+
+    def _write_repeated(self, now: float) -> None:
+        for key in [key for key, each in self._lately.items() if each.until <= now]:
+            repeated = self._lately.pop(key)
+            if repeated.count:
+                _write(str(key[0]), {**repeated.entry, "repeated": repeated.count})
+
+
+def _write(home: str, entry: Mapping[str, Any]) -> None:
+    with contextlib.suppress(OSError, home_dir.Unsafe):
+        home_dir.make_inside(home, [AUDIT])
+        details = {word: value for word, value in entry.items() if word not in ("kind", "job_id")}
+        event_log.append(f"{home}/{AUDIT}", entry["kind"], entry["job_id"], **details)
+
+
+_TRAIL = _Trail()
