@@ -54,12 +54,12 @@ TAB = ("completion", "--complete", "zsh", "bgjob", "logs", "")
 
 # (what is typed, how many modules of ours, how many in all, what else it does without)
 COMMANDS = [
-    (("--version",), 11, 80, READS_JOBS | {"json", "ctypes"}),
+    (("--version",), 14, 82, READS_JOBS | {"json", "ctypes"}),
     (TAB, 24, 110, READS_JOBS),
-    (("ps",), 99, 208, STARTS_JOBS),
-    (("status",), 101, 215, STARTS_JOBS),
-    (("logs",), 101, 215, STARTS_JOBS),
-    (("run", "--", "true"), 82, 198, READS_OUTPUT),
+    (("ps",), 101, 208, STARTS_JOBS),
+    (("status",), 103, 215, STARTS_JOBS),
+    (("logs",), 103, 215, STARTS_JOBS),
+    (("run", "--", "true"), 84, 198, READS_OUTPUT),
 ]
 
 

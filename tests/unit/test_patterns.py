@@ -10,7 +10,7 @@ from mmap import mmap
 
 import pytest
 import re2  # type: ignore[import-untyped]
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bgjob.core import linear_re
@@ -251,9 +251,10 @@ def match_begins(text: str, data: bytes) -> int | str | None:
     return span and span[0]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, derandomize=True)
 @given(text=PATTERNS, data=LINES)
 def test_our_engine_finds_what_google_re2_finds(text: str, data: bytes) -> None:
+    assume(data.isascii() or r"\B" not in text)  # to RE2 it matches inside a character of several bytes, too
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "re2", re2)
         expected = match_begins(text, data)

@@ -8,6 +8,7 @@ Touches no machine; every folder but the lean ones may import it.
     config_file   the keys of the config file
     targets       other machines and clusters that jobs run on
     target_keys   the keys of their file
+    target_trouble  why a target cannot be used, and the advice for each reason
     engine        what a cluster is asked for, and how a job stands there
     slurm         Slurm's words for that
     setting_values  parsers of settings

@@ -13,7 +13,6 @@ r"""Output without noise: what a terminal would show in the end, with nothing in
 A sequence that is cut off at the start of the text stays as text; one that is cut off at the end is removed.
 """
 
-import json
 import re
 from collections.abc import Callable
 from itertools import groupby
@@ -88,6 +87,8 @@ def without_hidden(text: str) -> str:
 
 def quoted(text: str, most: int) -> str:
     """One line in quotes, which nothing inside can close: it reads as data, never as words of ours."""
+    import json  # here: `bgjob --version` does without
+
     return json.dumps(one_line(text, most), ensure_ascii=False)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_start_that_would_be_refused_keeps_the_job_that_runs(
     assert isinstance(target.jobs.status(job_id).job.state, Running)
 
 
-def begin_again(target: Target, how: str, job_id: str, **asked: str) -> None:
+def begin_again(target: Target, how: str, job_id: str, **asked: Any) -> None:
     if how == "restart":
         restart_job(target.jobs.context, job_id, by=BY, grace_s=1)
     else:
