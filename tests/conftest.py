@@ -43,8 +43,10 @@ os.environ["XDG_CONFIG_HOME"] = os.devnull
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-# a shell that runs us in the background hands down an ignored SIGINT, and so would we
+# A shell that runs us in the background hands down an ignored SIGINT, nohup an ignored SIGHUP; so would we.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -318,11 +318,12 @@ def killed(terminal: bool) -> Play:
 
 
 def timed_out(terminal: bool) -> Play:
+    """On a busy machine its time may be up before it has printed anything."""
     return Play(
         "timeout",
         "sleep 1000 & echo ready; wait",
         let_it_end,
-        "ready\n",
+        "(ready\n)?",
         end=TimedOut,
         options={"pty": terminal, "timeout_s": 0.8},
     )
@@ -348,11 +349,12 @@ def limited(terminal: bool) -> Play:
 
 
 def silenced(terminal: bool) -> Play:
+    """On a busy machine it may be silent too long before its first line."""
     return Play(
         "silence",
         "sleep 1000 & echo ready; wait",
         let_it_end,
-        "ready\n",
+        "(ready\n)?",
         end=OverLimit,
         options={"pty": terminal, "options": {"silence_s": 0.8}},
     )
@@ -364,7 +366,7 @@ def silenced_and_run_again(terminal: bool) -> Play:
         "silence, run again",
         "echo x >> $GATE.runs; n=$(wc -l < $GATE.runs); echo run $n; [ $n = 2 ] && exit 9; exec sleep 1000",
         let_it_end,
-        "run 1\nrun 2\n",
+        "(run 1\n)?run 2\n",  # as above
         options={
             "pty": terminal,
             "options": {"silence_s": 0.8, "restart": "on-failure", "max_restarts": 1, "backoff_s": 0.01},

@@ -16,6 +16,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -185,6 +186,8 @@ def be_person(notes: Notes, strikes: int, seed: str) -> None:
         jobs.close()
         status = 0
     finally:
+        if status:
+            notes.say("error " + traceback.format_exc().replace("\n", " | "))
         os._exit(status)
 
 
