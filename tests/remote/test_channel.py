@@ -43,13 +43,25 @@ def test_the_agent_says_hello(play: Play, home: Path) -> None:
     play(body)
 
 
+def test_a_channel_can_be_closed_by_several_at_once(play: Play) -> None:
+    """A relay gives up a host, and the host its connection."""
+
+    async def body(open_channel: Open) -> None:
+        channel = await open_channel()
+        await asyncio.gather(channel.close(), channel.close())
+        await channel.close()
+
+    play(body)
+
+
 def test_fifty_waits_are_in_flight_and_an_empty_call_is_answered_meanwhile(play: Play, gate: Gate) -> None:
     async def body(open_channel: Open) -> None:
         channel = await open_channel()
-        job_id = await started(channel, gate.pause)
+        # it runs on: a shim that leaves hangs up on a wait that it has not read yet
+        job_id = await started(channel, f"{gate.pause}; echo now; sleep 1000")
         await asyncio.to_thread(gate.wait_until_reached)
         streams = [channel.connect(job_id) for _ in range(50)]
-        waits = [asyncio.create_task(asked(each, op="wait", beyond=None)) for each in streams]
+        waits = [asyncio.create_task(asked(each, op="wait", beyond=0)) for each in streams]
         assert await channel.call("ping") is None
         status = await channel.call("status", job=job_id)
         assert status["descendants"] >= 1

@@ -67,6 +67,7 @@ ADVICE = {
     "ssh_option": "Fix ssh_options, or ~/.ssh/config.",
     "connection_refused": "Nothing listens there: check its port, and that sshd runs.",
     "no_connection": "The machine is off, or your network does not lead there (VPN, ProxyJump).",
+    "relay_gone": "bgjob's own process for this target has failed: relay-error.txt in its home says why. Try again.",
     "no_answer": "It may be slow or busy: try again.",
     "login_ended": "Let its login run the command that it is given: nothing may exit or exec in the files that its "
     "shell reads, and its key may have no command= in authorized_keys.",

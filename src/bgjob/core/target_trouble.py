@@ -8,6 +8,7 @@ text: what they print is sorted here, and nothing that a host's shell or home sa
     home_not_writable, home_read_only, home_full      what its file system says
     home_unsafe                                       others could write into it
     login_ended, login_prints, no_answer              no agent came up
+    relay_gone                                        our own process for the target, on this machine
 """
 
 from collections.abc import Sequence

@@ -176,6 +176,7 @@ class Channel:
         self._streams: dict[int, Stream] = {}
         self._broken = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._closing: asyncio.Task[None] | None = None
         self._heard_at = 0.0
         self.hello: Mapping[str, Any] = {}
         self.answered_nonsense = False
@@ -416,7 +417,12 @@ class Channel:
         await self._broken.wait()
 
     async def close(self) -> None:
-        """The agent ends when it has finished what it has begun."""
+        """The agent ends when it has finished what it has begun. Several may close it at once."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self._break("the connection was closed")
         for task in self._tasks:
             task.cancel()

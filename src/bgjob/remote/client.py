@@ -30,7 +30,7 @@ def ask_relay(
             relay.send(patience_s, b"", **request)
             answer = relay.receive(patience_s)
     except NoShim as error:
-        raise NoAnswer(target, f"its relay has ended meanwhile: {error}") from None
+        raise NoAnswer(target, f"its relay has ended meanwhile: {error}", trouble="relay_gone") from None
     except TimeoutError:
         raise NoAnswer(target, f"no answer within {patience_s:g} s", trouble="no_answer") from None
     return _understood(target, str(request["op"]), answer)
@@ -58,7 +58,8 @@ def _connected(home: str, target: str, environ: Mapping[str, str], patience_s: f
             return ShimConnection(f"{target_dir.directory(home, target)}/{target_dir.CONTROL}")
         except (NoShim, TimeoutError) as error:
             if time.monotonic() > deadline:
-                raise TargetUnreachable(target, f"its relay does not answer: {error}") from None
+                why = f"its relay does not answer: {error}"
+                raise TargetUnreachable(target, why, trouble="relay_gone") from None
         if not target_dir.has_relay(home, target) and time.monotonic() > started_at + 1.0:
             target_dir.start_relay(home, target, environ)
             started_at = time.monotonic()
