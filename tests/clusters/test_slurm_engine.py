@@ -144,7 +144,7 @@ def test_what_can_never_run_is_refused_in_slurms_words(
 ) -> None:
     with pytest.raises(ImpossibleRequest) as refusal:
         jobs.submit("true", resources, job_id=(job := str(uuid4())))
-    assert refusal.value.why == why
+    assert refusal.value.why == f"hpc says: '{why}'"
     assert not jobs.knows(job)
     assert not (jobs.root / REQUESTS / job).exists()
 

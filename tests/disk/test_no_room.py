@@ -429,11 +429,17 @@ def test_tries_to_record_an_end_become_rarer(jobs_here: Jobs, gate: Gate) -> Non
     pid = shim_pid(jobs_here, job_id)
     gate.open()
     jobs_here.wait_for([job_id], timeout_s=PATIENCE_S)
-    before = switches(pid)
-    time.sleep(3)  # so long the shim is watched: five tries a second would be fifteen
-    assert switches(pid) - before < 10
+    wait_until(
+        lambda: sleeps_through(pid, 1.5), "the shim waits longer and longer: at first it tries each 0.2 s"
+    )
     draft.rmdir()
     assert jobs_here.kill(job_id).status == "already_terminated"
+
+
+def sleeps_through(pid: int, seconds: float) -> bool:
+    before = switches(pid)
+    time.sleep(seconds)
+    return switches(pid) == before
 
 
 def switches(pid: int) -> int:

@@ -337,7 +337,8 @@ def test_a_job_with_two_places_in_the_index_is_listed_once(store: Store) -> None
 def test_what_others_have_cleaned_up_is_forgotten(store: Store) -> None:
     ids = [ended_job(store) for _ in range(GONE_REMEMBERED + 20)]
     assert len(list(store.jobs())) == len(ids)
-    clean(Store(store.home), keep_jobs=10, keep_days=7, interval_s=0)
+    while len(list(Store(store.home).jobs())) > 10:  # each removes some
+        clean(Store(store.home), keep_jobs=10, keep_days=7, interval_s=0)
     assert len(list(store.jobs())) == 10
     assert len(store._ended) + len(store._specs) <= 10 + GONE_REMEMBERED
 

@@ -78,12 +78,15 @@ class TestTheHttpServer:
             assert is_refused(server, "touch x")
             assert not is_refused(server, "echo a")
 
-    def test_lets_the_rules_of_a_token_win(self, home: Path, config: Path, xdg: dict[str, str]) -> None:
+    def test_is_only_narrowed_by_the_rules_of_a_token(
+        self, home: Path, config: Path, xdg: dict[str, str]
+    ) -> None:
         config.write_text(ONLY_ECHO)
         with HttpServer(home, **xdg) as server:
-            token = server.add_token("other", "--env", "MCP_BG_ALLOWED_COMMANDS=^true$")
+            token = server.add_token("other", "--env", "MCP_BG_ALLOWED_COMMANDS=^(true|echo b)$")
             assert is_refused(server, "echo a", token)
-            assert not is_refused(server, "true", token)
+            assert is_refused(server, "true", token)
+            assert not is_refused(server, "echo b", token)
 
     def test_is_not_led_to_another_file_by_the_variables_of_a_token(
         self, home: Path, config: Path, xdg: dict[str, str]

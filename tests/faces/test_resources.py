@@ -139,7 +139,7 @@ class TestTheList:
         def opened(*_: object) -> None:
             raise AssertionError("too much for a list")
 
-        for name in ("api.snapshot.LogReader", "api.prompt.ShimConnection", "api.processes.processes_of"):
+        for name in ("api.snapshot.LogReader", "api.prompt.ask_shim", "api.processes.processes_of"):
             monkeypatch.setattr(f"bgjob.{name}", opened)
         listed = resources.listing(jobs, None)["resources"]
         assert [resource["uri"] for resource in listed[1:]] == [f"bgjob://jobs/{job_id}/output"]

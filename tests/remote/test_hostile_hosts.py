@@ -218,6 +218,9 @@ class Played:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            for replica in relay._replicas.values():
+                replica.release()  # as the end of the process does
+            os.close(lock)
 
     async def _ask(self, running: asyncio.Task[None]) -> None:
         is_nonsense = not has_shape(ANSWERS[self._verb], self._value)

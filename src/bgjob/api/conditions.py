@@ -10,7 +10,7 @@ from bgjob.api.context import Context
 from bgjob.api.idle import idle_s
 from bgjob.api.output import Shown, tail_of
 from bgjob.api.processes import has_all_output, left_running, processes_of
-from bgjob.api.prompt import sits_at_prompt, waits_for_input
+from bgjob.api.prompt import SHIM_PATIENCE_S, sits_at_prompt, waits_for_input
 from bgjob.api.results import Came, ConditionWord
 from bgjob.api.shim_wait import ShimWait
 from bgjob.api.snapshot import Snapshot
@@ -28,7 +28,7 @@ from bgjob.system.prompt import QUIET_S
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 LAST_LINE_CHARACTERS = 200
 # A silent shim costs other jobs of the wait a tenth of its time at most.
-REST_TIMES_ASKING = 10.0
+SLOW_S, REST_TIMES_ASKING = 0.1, 10.0
 
 
 class Conditions(Frozen):
@@ -77,7 +77,7 @@ class Awaited:
         self._knows_prompt = since is not None and context.prompts_told.has(job_id, start)
         self._shim = ShimWait(context, job_id)
         self._seen, self._looked_at, self._silent_since = -1, -math.inf, -math.inf
-        self._ask_again_at = -math.inf
+        self._ask_again_at, self._unanswered_since = -math.inf, math.inf
         self.came: Came | None = None
 
     @property
@@ -93,10 +93,8 @@ class Awaited:
         """Sets `came` if a condition is true of the snapshot. `deadline`: until when its shim is waited for."""
         with self._asking(deadline) as until:
             self.snapshot.find_unrecorded_end(until)
-        self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
-        if self.came is None:
-            with self._asking(deadline) as deadline:
-                self.came = self._in_the_kernel(deadline) or self._at_prompt(deadline)
+            self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
+            self.came = self.came or self._in_the_kernel(until) or self._at_prompt(until)
         if self.came and isinstance(self.job.state, Queued):  # it has started since: its log was read later
             self.look_again()
 
@@ -106,7 +104,8 @@ class Awaited:
         began = time.monotonic()
         yield deadline if began >= self._ask_again_at else began
         ended = time.monotonic()
-        self._ask_again_at = max(self._ask_again_at, ended + REST_TIMES_ASKING * (ended - began))
+        if ended - began > SLOW_S:
+            self._ask_again_at = max(self._ask_again_at, ended + REST_TIMES_ASKING * (ended - began))
 
     def _in_output(self, log: LogReader) -> Came | None:
         found = [*self._first(log, "stop_pattern"), *self._first(log, "pattern")]
@@ -194,13 +193,21 @@ class Awaited:
             self._knows_prompt = False
         if self.silent_s() < QUIET_S:
             return None
-        if not sits_at_prompt(self._context, self.job, is_quiet=True, deadline=deadline):
+        if not self._sits_at_prompt(deadline):
             self._knows_prompt = False
             return None
         if self._knows_prompt:
             return None
         self.snapshot.reopen_log()  # what it printed before it asked may have come since the snapshot
         return self.snapshot.read(self._in_output) or Came("input", asked=False)
+
+    def _sits_at_prompt(self, deadline: float) -> bool:
+        """A guard that takes over needs a moment. Until then what the job has printed may not be in its log."""
+        now = time.monotonic()
+        by_log = now >= self._unanswered_since + SHIM_PATIENCE_S
+        sits = sits_at_prompt(self._context, self.job, is_quiet=True, deadline=deadline, by_log=by_log)
+        self._unanswered_since = math.inf if sits is not None else min(now, self._unanswered_since)
+        return bool(sits)
 
     def silent_s(self) -> float:
         return self.snapshot.read(self._silent_s)

@@ -29,7 +29,7 @@ SHIMS_GRACE_S = 5.0  # what a shim gives its job when it is asked by a signal
 NOTICE_S = 0.5
 KILL_PATIENCE_S = 15.0
 # How a job has ended that ran when its kill began; lost, if its shim and guard were killed meanwhile.
-OF_A_KILL = Killed | Lost
+OF_A_KILL = (Killed, Lost)
 
 
 def kill_job(

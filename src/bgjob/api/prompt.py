@@ -44,11 +44,12 @@ def sits_at_prompt(
     *,
     is_quiet: bool = False,
     deadline: float | None = None,
+    by_log: bool = True,
 ) -> bool | None:
     """Whether its next step is the user's, by the rule of system/prompt.py; None: the kernel does not tell.
 
     True: what it asked is in its log by now. With `is_quiet`, only if it has asked for so long that it is not
-    on its way to the end of a line.
+    on its way to the end of a line. Without `by_log`, None also if the shim does not answer in time.
     """
     if not isinstance(job.state, Running) or (job.remote and job.remote.unreachable):
         return None
@@ -57,6 +58,8 @@ def sits_at_prompt(
     if wait is None or wait.answer == "no":
         return None if wait is None else False
     told = _ask_shim(context, job.id, deadline)
+    if not told and not by_log:
+        return None
     word = told.get("waits", wait.answer)
     if word != "yes":
         return None if word == "unknown" else False
