@@ -61,6 +61,10 @@ class Server:
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208
 
+    def held(self) -> list[str]:
+        """What its descriptors are."""
+        return [os.readlink(each.path) for each in os.scandir(f"/proc/{self.pid}/fd")]  # noqa: PTH115
+
     def kill(self) -> None:
         """SIGKILL: no cleanup, no goodbye."""
         signal.pidfd_send_signal(self._life, signal.SIGKILL)

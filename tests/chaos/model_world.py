@@ -129,7 +129,11 @@ class World(RuleBasedStateMachine):
             self.open_server()
 
     def close_server(self, server: Server) -> None:
-        wait_until(lambda: server.descriptors() <= server.most_descriptors, "a server has let go of all")
+        wait_until(
+            lambda: server.descriptors() <= server.most_descriptors,
+            "a server has let go of all",
+            then=lambda: ", ".join(server.held()),
+        )
         server.close()
 
     def spare_parts(self, mark: str) -> dict[str, list[int]]:

@@ -276,10 +276,15 @@ def error_of(task: asyncio.Task[None]) -> BaseException | None:
 
 
 def read_all(home: Path) -> None:
-    """As `ps`, `status`, `logs` and `events` do: every text can be printed."""
-    with contextlib.closing(
-        open_jobs({**os.environ, "BGJOB_HOME": str(home), "XDG_CONFIG_HOME": os.devnull})
-    ) as jobs:
+    """As `ps`, `status`, `logs` and `events` do: every text can be printed. They start no relay of their own."""
+    lock = target_dir.take_lock(str(home), "far")
+    assert lock is not None
+    with (
+        os.fdopen(lock),
+        contextlib.closing(
+            open_jobs({**os.environ, "BGJOB_HOME": str(home), "XDG_CONFIG_HOME": os.devnull})
+        ) as jobs,
+    ):
         (job,) = jobs.list().jobs
         shown = [repr(job), repr(jobs.events("1.0").events), jobs.output(job.id).stdout]
         json.dumps(job_as_json(job), allow_nan=False)
