@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bgjob import __version__
+from bgjob.system.own_package import full_version
 from tests.clients.client_user import BGJOB, User
 from tests.support.npm_packages import installing_takes_long
 from tests.support.requires import linux_only
@@ -49,7 +50,7 @@ def test_its_server_is_connected(installed: User) -> None:
 def test_bgjob_knows_that_it_is_there(installed: User) -> None:
     assert "has bgjob already, with its hooks, by its plugin" in installed(BGJOB, "client", "add", "claude")
     checked = installed(BGJOB, "client", "check", "claude")
-    assert f"bgjob {__version__} starts by its plugin bgjob@bgjob" in checked
+    assert f"bgjob {full_version()} starts by its plugin bgjob@bgjob" in checked
     assert checked.endswith("exit code 0")
 
 
