@@ -161,12 +161,18 @@ class World(RuleBasedStateMachine):
     # -- starting -----------------------------------------------------------------------------------
 
     def one_or_new(self, which: int, is_so: Callable[[Life], object]) -> Life | None:
-        """For what only a living job can do. Else most steps would be on the spot."""
-        if not self.some(is_so) and self.running() + self.about_to_end() < SLOTS:
+        """For what only a living job can do. Else most steps would be on the spot.
+
+        A new job is a step even if it is none of those that are wanted: its start is checked like any other.
+        """
+        must_start = not self.some(is_so) and self.running() + self.about_to_end() < SLOTS
+        if must_start:
             server, puppet, pty = self.server(which), self.puppet(pick(MODES, which)), bool(which % 2)
             request = server.ask("execute_command", command=puppet.command, pty=pty)
             self.is_answered(lambda: server.answer(request), puppet, pty=pty)
-        return self.one(which, is_so)
+        life = self.one(which, is_so)
+        self.idle = self.idle and not must_start
+        return life
 
     def is_answered(
         self,

@@ -524,6 +524,12 @@ STORIES: dict[str, list[Step]] = {
         (LifeOfJobs.somebody_kills_a_job, {**FIRST, "signal": "TERM", "grace_s": 0.0}),
         (LifeOfJobs.somebody_reads_all, FIRST),
     ],
+    "a job that only starts is checked like any other": [  # 2 is a polite one, which this step does not want
+        (
+            LifeOfJobs.somebody_kills_a_job_while_a_part_of_ours_is_killed,
+            {"which": 2, "whom": 0, "grace_s": 0.1, "part": "shim", "moment": 0.0},
+        ),
+    ],
     "a timeout comes true without the shim": [
         (LifeOfJobs.somebody_starts_a_job_that_soon_times_out, {"whom": 0, "pty": False}),
         (LifeOfJobs.a_job_times_out, {**FIRST, "part": "shim"}),

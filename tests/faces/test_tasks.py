@@ -687,7 +687,8 @@ class TestOnceOnly:
         assert sessions.expected(str(home), SESSION) == [task_id]
         gate.open()
         client.answer(task_id)
-        assert sessions.expected(str(home), SESSION) == []
+        assert "news" not in client.tool("list_jobs")["structuredContent"]
+        wait_until(lambda: not sessions.expected(str(home), SESSION), "what was told is expected no more")
         assert "news" not in client.tool("list_jobs")["structuredContent"]
 
     def test_whoever_asks_for_a_task_will_tell(self, client: TaskClient, home: Path, gate: Gate) -> None:

@@ -63,7 +63,7 @@ def test_nobody_is_sent_to_ssh_where_there_is_no_ssh() -> None:
 def test_each_trouble_has_advice() -> None:
     words = {trouble for _, trouble in (*SSH_WORDS, *PROGRAMS)} | set(TROUBLES.values())
     words |= {f"{whose}python_{state}" for whose in ("", "own_") for state in STATES}
-    assert words | {"home_unsafe", "login_ended", "login_prints"} == set(ADVICE)
+    assert words | {"home_unsafe", "login_ended", "login_prints", "relay_gone"} == set(ADVICE)
     assert set(ADVICE) >= BY_HAND
 
 
