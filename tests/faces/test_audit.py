@@ -12,8 +12,11 @@ from bgjob.api import Jobs, audit
 from bgjob.core.errors import InvalidArgument
 from bgjob.home import event_log
 from tests.faces.command_line import Cli
+from tests.faces.page_server import logged_in
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import HttpServer
+from tests.support.page_login import PageLogin
+from tests.support.page_stream import PageStream
 from tests.support.server import StartServer, ToolError
 
 SECRET = "hunter2"
@@ -98,6 +101,37 @@ class TestOverHttp:
         (killed,) = told(cli, "kill_asked")
         assert killed["token"] in used - {"reader"}
         assert SECRET not in cli("events", "--kind", "refused", "--json").stdout
+
+
+class TestAtThePage:
+    @pytest.fixture
+    def login(self, home: Path) -> Iterator[PageLogin]:
+        with HttpServer(home, USER="ann") as server:
+            yield logged_in(server)
+        end_all_jobs(home)
+
+    def test_a_login_and_what_it_does(self, login: PageLogin, cli: Cli, jobs: Jobs) -> None:
+        (logged,) = told(cli, "logged_in")
+        job = jobs.execute("cat", pty=True)
+        assert login.post("/api/answer", {"job": job.id, "text": SECRET}).status == 200
+        assert login.post("/api/kill", {"jobs": [job.id]}).status == 200
+        typed, killed = told(cli, "input_sent", "kill_asked")
+        for each in typed, killed:
+            assert (each["job_id"], each["client"], each["login"]) == (job.id, "page", logged["login"])
+        assert login.cookie[1].partition("=")[2] not in json.dumps([logged, typed, killed])
+        assert SECRET not in json.dumps(typed)
+
+    def test_what_is_typed_in_its_terminal(self, login: PageLogin, cli: Cli, jobs: Jobs) -> None:
+        job = jobs.execute("cat", pty=True)
+        with PageStream(login, job=job.id, view="terminal", viewer="v", size="24x80") as page:
+            page.wait_for("screen")
+            for key in SECRET:
+                page.type(key.encode())
+            page.type(b"\r")
+            page.wait_for_output(f"{SECRET}\r\n{SECRET}".encode())
+        (typed,), (logged,) = told(cli, "input_sent"), told(cli, "logged_in")
+        assert (typed["job_id"], typed["client"], typed["login"]) == (job.id, "page", logged["login"])
+        assert SECRET not in json.dumps(typed)
 
 
 class TestBounds:

@@ -62,7 +62,7 @@ def test_signs_of_life_keep_a_hold(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("bgjob.api.attach.BEAT_S", 0.0)
     beating, silent = (jobs.execute("cat").id for _ in range(2))
     other = hold(jobs, silent, beats=True)
-    person = Attachment(jobs.context, jobs.status(beating).job, "bob", beats=True)
+    person = Attachment(jobs.context, jobs.status(beating).job, "bob")
     person.type(b"b\n")
     while holder(jobs, silent):
         person.beat()

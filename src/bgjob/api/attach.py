@@ -9,6 +9,7 @@ import time
 from collections import deque
 from typing import Any, Literal, NamedTuple
 
+from bgjob.api.audit import note
 from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim
 from bgjob.api.context import Context
 from bgjob.api.hold import check_not_held
@@ -63,11 +64,10 @@ class Attachment:
         *,
         only_looks: bool = False,
         size: Size | None = None,
-        beats: bool = False,
     ) -> None:
         """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one.
 
-        `beats`: the caller calls `beat` again and again.
+        The caller waits for its descriptors no longer than `beat` says.
         """
         check_can_attach(context, job, only_looks=only_looks)
         self._context, self.job_id = context, job.id
@@ -82,7 +82,7 @@ class Attachment:
         self.is_stdin_closed = False
         self.view, self._number = View(), 0
         self._held_since, self._typed_bytes = 0.0, 0
-        self._beats, self._sent_at = beats, time.monotonic()
+        self._sent_at = time.monotonic()
         self._typing: ShimConnection | None = None
         self._news: ShimConnection | None = None
         self._requests: deque[Request] = deque()
@@ -136,6 +136,7 @@ class Attachment:
             piece = data[at : at + PIECE_BYTES]
             self._ask("stdin", piece, length=len(piece), close=False, wait_s=STDIN_WAIT_S, reply=is_reply)
         if not is_reply:
+            note(self._context.store.home, "input_sent", self.job_id, bytes=len(data))
             self._held_since = self._held_since or time.time()
             self._typed_bytes += len(data)
             # known before the shim tells it: what the job asks its terminal in answer to this is for us
@@ -168,6 +169,7 @@ class Attachment:
 
     def interrupt(self, number: int) -> None:
         """A signal to the processes that ctrl-c reaches on a terminal."""
+        note(self._context.store.home, "signal_sent", self.job_id, signal=number)
         self._ask("signal", signal=number, group=True)
 
     def _ask(self, kind: RequestKind, data: bytes = b"", **fields: Any) -> None:
@@ -245,8 +247,7 @@ class Attachment:
         """As the shim is to know us."""
         size = {"rows": self.size[0], "cols": self.size[1]} if self.size else {}
         held = {"held_since": self._held_since, "typed_bytes": self._typed_bytes} if self._held_since else {}
-        beats = {"beats": True} if self._beats else {}
-        return {"by": self._by, "looks": self.only_looks, **size, **held, **beats}
+        return {"by": self._by, "looks": self.only_looks, "beats": True, **size, **held}
 
     def _enter(self, told: Answer) -> None:
         self._number = told.get("viewer") or 0

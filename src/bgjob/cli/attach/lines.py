@@ -28,7 +28,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
     check_can_attach(context, job, only_looks=looks)
 
     def act(parent: int) -> None:
-        attachment = Attachment(context, job, own_name(), only_looks=looks, beats=True)
+        attachment = Attachment(context, job, own_name(), only_looks=looks)
         attachment.at = Snapshot(context, job.id).read(_begin)
         _end_lines_at(key.code)
         streams.note(

@@ -36,7 +36,7 @@ def attach(context: Context, job: Job, key: DetachKey, *, read_only: bool) -> in
     check_can_attach(context, job, only_looks=read_only)
 
     def act(parent: int) -> int:
-        attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size(), beats=True)
+        attachment = Attachment(context, job, own_name(), only_looks=read_only, size=own_size())
         tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is typed into the job
         _make_room(f"{one_line(called(job.spec))} - {key.name} detaches")
         person = PersonAtTerminal(context, attachment, key)

@@ -8,12 +8,12 @@ both            view    rows, cols, in_control, holds, stdin_closed, only_looks:
                 gone    error: it cannot be looked at
 """
 
-import math
 import select
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
+from contextvars import copy_context
 from typing import Literal, NamedTuple
 
 from bgjob.api.attach import Attachment, Size
@@ -127,8 +127,9 @@ class Viewer:
     def _do(self, act: Act, size_bytes: int = 0) -> None:
         if self._refusal:
             raise self._refusal.with_traceback(None)
+        by = copy_context()  # who does it, for the audit trail
         with self._mutex:
-            self._acts.append((act, size_bytes))
+            self._acts.append((lambda attachment: by.run(act, attachment), size_bytes))
             self._untyped_bytes += size_bytes
         self._wake()
 
@@ -189,7 +190,8 @@ class Viewer:
                     break
                 if more_in_s is None:
                     attachment.wait()
-                self._sleep(attachment, more_in_s)
+                beat_in_s = attachment.beat()
+                self._sleep(attachment, beat_in_s if more_in_s is None else min(more_in_s, beat_in_s))
                 self._act(attachment)
             attachment.finish()
         if attachment.holds:
@@ -238,7 +240,7 @@ class Viewer:
         poll.register(self._waker.fileno(), select.POLLIN)
         for descriptor in attachment.descriptors() if attachment and not attachment.is_over else ():
             poll.register(descriptor, select.POLLIN)
-        ready = poll.poll(None if more_in_s in (None, math.inf) else 1000 * more_in_s)
+        ready = poll.poll(None if more_in_s is None else 1000 * more_in_s)
         self._waker.take()
         if attachment:
             attachment.hear({descriptor for descriptor, _ in ready})
