@@ -1,9 +1,9 @@
-"""Agents of this machine, at the end of a shell's pipe."""
+"""Agents of this machine at the end of a shell's pipe, and jobs on another machine that is this one."""
 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from bgjob.remote.channel import Channel, Order
 from bgjob.remote.transport import local_shell
 from bgjob.store.store import Store
 from bgjob.system import processes
+from tests.support.far_machine import FarMachine, far_machine
 from tests.support.stores import new_spec
 from tests.support.waiting import wait_until
 
@@ -71,6 +72,12 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store = Store(str(tmp_path / "home"))
     monkeypatch.chdir(store.home)  # as a relay
     return store
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[FarMachine]:
+    with far_machine(tmp_path) as far:
+        yield far
 
 
 def submitted(store: Store, **more: Any) -> str:

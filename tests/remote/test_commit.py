@@ -17,7 +17,7 @@ from bgjob.api.spec import spec_of
 from bgjob.core.errors import JobNotFound, TargetUnreachable
 from bgjob.core.job import Exited, Job, Killed, NeverStarted, Running
 from bgjob.home import jobdir, target_dir
-from tests.support.far_machine import NAME, FarMachine, far_machine
+from tests.support.far_machine import NAME, FarMachine
 from tests.support.queueing import Diary
 from tests.support.waiting import wait_until
 
@@ -26,12 +26,6 @@ import os, sys
 from bgjob.api import open_jobs
 open_jobs(os.environ).execute(sys.argv[1], target="far", env={"TOKEN": "secret"})
 """
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[FarMachine]:
-    with far_machine(tmp_path) as far:
-        yield far
 
 
 @pytest.fixture

@@ -16,15 +16,9 @@ from bgjob.api.wait import Wait
 from bgjob.core.errors import InvalidArgument, InvalidCommand, JobLimitReached, TargetUnreachable
 from bgjob.core.job import Exited, Job, Killed, Lost, NeverStarted, Running, TimedOut
 from bgjob.system import processes
-from tests.support.far_machine import NAME, FarMachine, far_machine
+from tests.support.far_machine import NAME, FarMachine
 from tests.support.gate import Gate
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> Iterator[FarMachine]:
-    with far_machine(tmp_path) as far:
-        yield far
 
 
 @pytest.fixture

@@ -26,34 +26,29 @@ QUESTIONS = [
     *(b"\x1b[?2026$p", b"\x1b[>0q", b"\x1b[>q", b"\x1b[?u", b"\x1b[14t", b"\x1b[16t", b"\x1b[18t", b"\x1b[x"),
     *(b"\x1b]10;?\x07", b"\x1b]11;?\x1b\\", b"\x1b]4;7;?\x07", b"\x1bP$qm\x1b\\", b"\x1bP+q544e;436f\x1b\\"),
 ]
+ANSWERS = {
+    b"\x1b[c": b"\x1b[?62;22c",
+    b"\x1bZ": b"\x1b[?62;22c",
+    b"\x1b[5n": b"\x1b[0n",
+    b"\x1b[6n": b"\x1b[3;7R",
+    b"\x1b[?6n": b"\x1b[?3;7R",
+    b"\x1b[18t": b"\x1b[8;24;80t",
+    b"\x1b[?2026$p": b"\x1b[?2026;0$y",
+    b"\x1bP$qm\x1b\\": b"\x1bP0$r\x1b\\",
+    b"\x1bP+q544e\x1b\\": b"\x1bP0+r\x1b\\",
+    b"\x1b]11;?\x07": b"",
+    b"\x1b[?u": b"",
+}
 NEVER = [
     *(b"\x1b]2;a title\x07", b"\x1b]0;another\x1b\\", b"\x1b]1;x\x07", b"\x1b]104\x07"),
     *(b"\x1b[?2031h", b"\x1b[?2048h", b"\x1b[>3p", b"\x1b[?1049s"),
     *(b"\x05", b"\x1b[20t", b"\x1b[21t", b"\x1b[8;1;1t", b"\x1b[22;0t", b"\x1b[5i", b"\x1b[?4i", b"\x1b[3J"),
     *(b"\x1b[2h", b"\x1b[12l", b"\x1b[?3h", b"\x1b[1;1;1;1;1;1*y", b"\x1b%@", b"\x1b G", b"\x1b[1$r"),
-    *(
-        b"\x1b]52;c;UA==\x07",
-        b"\x1b]52;p;?\x07",
-        b"\x1b]9;x\x07",
-        b"\x1b]777;notify;x\x07",
-        b"\x1b]7;file://\x07",
-    ),
-    *(b"\x1b]4;0;#ff0000\x07", b"\x1b]10;#000000\x07", b"\x1b]1337;File=:UA==\x07", b"\x1b]133;A\x07"),
-    *(
-        b"\x1bPq#0~~\x1b\\",
-        b"\x1bP0;1|17/50\x1b\\",
-        b"\x1bPtmux;\x1b\\",
-        b"\x1b_Ga=T;x\x1b\\",
-        b"\x1b^x\x1b\\",
-    ),
-    *(
-        b"\x1bXx\x1b\\",
-        b"\x1bktitle\x1b\\",
-        b"\xc2\x9b6n",
-        b"\xc2\x9d52;c;UA==\x07",
-        b"\x9b6n",
-        b"\xc2\x90$qm\xc2\x9c",
-    ),
+    *(b"\x1b]52;c;UA==\x07", b"\x1b]52;p;?\x07", b"\x1b]9;x\x07", b"\x1b]777;notify;x\x07"),
+    *(b"\x1b]7;file://\x07", b"\x1b]4;0;#ff0000\x07", b"\x1b]10;#000000\x07", b"\x1b]1337;File=:UA==\x07"),
+    *(b"\x1b]133;A\x07", b"\x1bPq#0~~\x1b\\", b"\x1bP0;1|17/50\x1b\\", b"\x1bPtmux;\x1b\\"),
+    *(b"\x1b_Ga=T;x\x1b\\", b"\x1b^x\x1b\\", b"\x1bXx\x1b\\", b"\x1bktitle\x1b\\", b"\xc2\x9b6n"),
+    *(b"\xc2\x9d52;c;UA==\x07", b"\x9b6n", b"\xc2\x90$qm\xc2\x9c"),
     *(b"\x1b]2;a\xc2\x9c\xc2\x9b6n\x07", b"\x1b]2;a\x9b6n\x07", b"\x1b]2;a\x086n\x07"),
     *(b"\x1b[5\x08n", b"\x1b\x08[6n", b"\x1b\x00[6n", b"\x1b\x7f[6n", b"\x1b[\x006n"),
     *(b"\xc2\x05\x9b6n", b"\x1b\x05[6n", b"\x1b\xc2\x9b[6n"),
@@ -90,22 +85,7 @@ def test_of_many_questions_the_last_are_known() -> None:
     assert questions_in(b"\x1b[c" * 1000 + b"\x1b[6n") == [b"\x1b[c"] * (MOST_QUESTIONS - 1) + [b"\x1b[6n"]
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        (b"\x1b[c", b"\x1b[?62;22c"),
-        (b"\x1bZ", b"\x1b[?62;22c"),
-        (b"\x1b[5n", b"\x1b[0n"),
-        (b"\x1b[6n", b"\x1b[3;7R"),
-        (b"\x1b[?6n", b"\x1b[?3;7R"),
-        (b"\x1b[18t", b"\x1b[8;24;80t"),
-        (b"\x1b[?2026$p", b"\x1b[?2026;0$y"),
-        (b"\x1bP$qm\x1b\\", b"\x1bP0$r\x1b\\"),
-        (b"\x1bP+q544e\x1b\\", b"\x1bP0+r\x1b\\"),
-        (b"\x1b]11;?\x07", b""),
-        (b"\x1b[?u", b""),
-    ],
-)
+@pytest.mark.parametrize(("question", "answer"), ANSWERS.items())
 def test_the_emulator_answers_as_a_plain_terminal(question: bytes, answer: bytes) -> None:
     assert answer_to(question, lambda: (3, 7), lambda: (24, 80)) == answer
     assert answer == b"" or are_replies(answer)

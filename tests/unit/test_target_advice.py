@@ -6,8 +6,7 @@ import pytest
 
 from bgjob.api import target_advice
 from bgjob.api.target_advice import ADVICE, BY_HAND, advice_for, lack_here
-from bgjob.core.target_trouble import PROGRAMS
-from bgjob.core.target_trouble import SSH as SSH_WORDS
+from bgjob.core.target_trouble import PRINTED
 from bgjob.core.targets import Target
 from bgjob.remote.bootstrap import TROUBLES
 from bgjob.remote.loader import STATES
@@ -61,7 +60,7 @@ def test_nobody_is_sent_to_ssh_where_there_is_no_ssh() -> None:
 
 
 def test_each_trouble_has_advice() -> None:
-    words = {trouble for _, trouble in (*SSH_WORDS, *PROGRAMS)} | set(TROUBLES.values())
+    words = {trouble for _, _, trouble in PRINTED} | set(TROUBLES.values())
     words |= {f"{whose}python_{state}" for whose in ("", "own_") for state in STATES}
     assert words | {"home_unsafe", "login_ended", "login_prints", "relay_gone"} == set(ADVICE)
     assert set(ADVICE) >= BY_HAND

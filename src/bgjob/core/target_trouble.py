@@ -1,7 +1,7 @@
-"""What keeps a target from being used, as a word: found where it happens, so that advice goes by it.
+"""What keeps a target from being used, as one word that is found where it happens. Advice goes by that word.
 
-The agent and its bootstrap report the trouble of a home or a Python by that word. ssh, Slurm and Ray only print
-text: what they print is sorted here, and nothing that a host's shell or home says is.
+The agent and its bootstrap report trouble with a home or a Python by its word. ssh, Slurm and Ray only print text,
+which is sorted here; text of a host's shell or home never is.
 
     python_missing, python_old, python_broken         no Python there can be used
     own_python_missing, own_python_old, …             the one that the target's `python` names cannot
@@ -11,49 +11,49 @@ text: what they print is sorted here, and nothing that a host's shell or home sa
     relay_gone                                        our own process for the target, on this machine
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bgjob.core.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     import re
 
-
-def _when(pattern: str) -> "re.Pattern[str]":
-    return late_pattern(f"(?i){pattern}")
+Printer = Literal["cluster", "ssh"]
 
 
-# The first that fits.
-SSH: "Sequence[tuple[re.Pattern[str], str]]" = (
-    (_when(r"identification has changed|host key for .* has changed"), "host_key_changed"),
-    (_when(r"host key verification failed|no .*host key is known"), "host_key_unknown"),
-    (_when(r"permission denied|too many authentication failures"), "login_refused"),
-    (_when(r"could not resolve hostname|name or service not known"), "name_not_resolved"),
-    (_when(r"bad configuration option|unknown option"), "ssh_option"),
-    (_when(r"connection refused"), "connection_refused"),
-    (_when(r"timed out|no route to host|network is unreachable"), "no_connection"),
+def _printed(by: Printer, pattern: str, trouble: str) -> "tuple[Printer, re.Pattern[str], str]":
+    return by, late_pattern(f"(?i){pattern}"), trouble
+
+
+# The first that matches counts.
+PRINTED = (
+    _printed("cluster", r"no Ray answers at", "ray_gone"),
+    _printed("cluster", r"no module named '?ray|has no package ray", "ray_missing"),
+    _printed("cluster", r"version mismatch", "ray_version"),
+    _printed("cluster", r"(?:sbatch|squeue|srun|sinfo|scancel): (?:command )?not found", "slurm_missing"),
+    _printed("cluster", r"invalid (?:partition|account)", "slurm_account"),
+    _printed("cluster", r"unable to contact slurm controller|slurm_load", "slurm_gone"),
+    _printed("cluster", r"no answer (?:with)?in|has not answered within", "no_answer"),
+    _printed("ssh", r"identification has changed|host key for .* has changed", "host_key_changed"),
+    _printed("ssh", r"host key verification failed|no .*host key is known", "host_key_unknown"),
+    _printed("ssh", r"permission denied|too many authentication failures", "login_refused"),
+    _printed("ssh", r"could not resolve hostname|name or service not known", "name_not_resolved"),
+    _printed("ssh", r"bad configuration option|unknown option", "ssh_option"),
+    _printed("ssh", r"connection refused", "connection_refused"),
+    _printed("ssh", r"timed out|no route to host|network is unreachable", "no_connection"),
 )
-PROGRAMS: "Sequence[tuple[re.Pattern[str], str]]" = (
-    (_when(r"no Ray answers at"), "ray_gone"),
-    (_when(r"no module named '?ray|has no package ray"), "ray_missing"),
-    (_when(r"version mismatch"), "ray_version"),
-    (_when(r"(?:sbatch|squeue|srun|sinfo|scancel): (?:command )?not found"), "slurm_missing"),
-    (_when(r"invalid (?:partition|account)"), "slurm_account"),
-    (_when(r"unable to contact slurm controller|slurm_load"), "slurm_gone"),
-    (_when(r"no answer (?:with)?in|has not answered within"), "no_answer"),
-)
 
 
-def said_by_ssh(words: str) -> str:
-    """Of the last lines of a client that has failed; empty: none that is known."""
-    return _first(SSH, words)
+def said_by_ssh(text: str) -> str:
+    """Return the trouble that the last lines of a failed ssh client report; empty if it is unknown."""
+    return _first(text, ("ssh",))
 
 
-def said(words: str) -> str:
-    """Of a program that reaches a cluster, perhaps through ssh; empty: none that is known."""
-    return _first((*PROGRAMS, *SSH), words)
+def said(text: str) -> str:
+    """Return the trouble that a cluster's program reports, perhaps run through ssh; empty if it is unknown."""
+    return _first(text, ("cluster", "ssh"))
 
 
-def _first(known: "Sequence[tuple[re.Pattern[str], str]]", words: str) -> str:
-    return next((trouble for pattern, trouble in known if pattern.search(words)), "")
+def _first(text: str, printers: tuple[Printer, ...]) -> str:
+    known = ((pattern, trouble) for by, pattern, trouble in PRINTED if by in printers)
+    return next((trouble for pattern, trouble in known if pattern.search(text)), "")

@@ -25,15 +25,15 @@ from bgjob.store.record_schema import (
     Malformed,
     Rule,
     event_of,
+    is_count,
+    is_flag,
+    is_job_id,
+    is_size,
+    is_text,
+    number,
+    one_of,
+    shown,
 )
-from bgjob.store.record_schema import _is_count as is_count
-from bgjob.store.record_schema import _is_flag as is_flag
-from bgjob.store.record_schema import _is_job_id as is_job_id
-from bgjob.store.record_schema import _is_size as is_size
-from bgjob.store.record_schema import _is_text as is_text
-from bgjob.store.record_schema import _number as number
-from bgjob.store.record_schema import _one_of as one_of
-from bgjob.store.record_schema import _shown as shown
 
 # Our agents send half a megabyte of output in an answer, and little else.
 LINE_MAX_BYTES = MESSAGE_MAX_BYTES = 8 << 20
@@ -374,8 +374,7 @@ NODE: Mapping[str, Shape] = {
     **dict.fromkeys(("cpus_free", "gpus_free"), _is_amount),
     "memory_free_bytes": is_size,
     "is_up": is_flag,
-    "gpus": _is_any,
-    "labels": _is_any,
+    **dict.fromkeys(("gpus", "labels"), _is_any),
 }
 RELAY_ANSWERS: Mapping[str, Shape] = {
     "start": Fields({"pending": is_text}, ("pending",)),

@@ -73,7 +73,7 @@ def end_of(record: Record) -> End:
     when = {"stdout_bytes": when.pop("output_bytes"), "stderr_bytes": 0} | when
     how = _values(record, HOW_RULES, HOW_RULES)
     code, signal = how.get("exit_code"), how.get("signal")
-    why = _values(record, {"reason": _or_none(_is_text)}, {"reason"})
+    why = _values(record, {"reason": _or_none(is_text)}, {"reason"})
     match record.get("cause"):
         case "exited" if code is not None:
             return Exited(**when, code=code, **why)
@@ -91,7 +91,7 @@ def end_of(record: Record) -> End:
         case "exited" | "signaled" as cause:
             raise Malformed(f"it says {cause} and not with what")
         case unknown:
-            raise Malformed(f"its cause is {_shown(unknown)}")
+            raise Malformed(f"its cause is {shown(unknown)}")
 
 
 def resizes_of(record: Record) -> list[tuple[int, int, int]]:
@@ -164,7 +164,7 @@ def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str]
         if name not in record and name not in may_lack:
             raise Malformed(f"it has no {name}")
         if name in record and not is_valid(record[name]):
-            raise Malformed(f"its {name} is {_shown(record[name])}")
+            raise Malformed(f"its {name} is {shown(record[name])}")
     known = {name: record[name] for name in rules if name in record}
     if not _is_encodable(known):
         raise Malformed("it has half a character (a lone surrogate)")
@@ -183,7 +183,7 @@ def _is_encodable(value: object) -> bool:
     return True
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """As a message shows it, never kilobytes."""
     match value:
         case str():
@@ -196,7 +196,7 @@ def _shown(value: object) -> str:
             return "a list" if isinstance(value, list) else "an object"
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -214,7 +214,7 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and WORD.fullmatch(value) is not None
 
 
-def _is_job_id(value: object) -> bool:
+def is_job_id(value: object) -> bool:
     return isinstance(value, str) and JOB_ID.fullmatch(value) is not None
 
 
@@ -232,7 +232,7 @@ def _is_detail(value: object) -> bool:
 
 def _are_resizes(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(each, list) and len(each) == 3 and _is_size(each[0]) and all(map(_is_length, each[1:]))
+        isinstance(each, list) and len(each) == 3 and is_size(each[0]) and all(map(_is_length, each[1:]))
         for each in value
     )
 
@@ -243,30 +243,30 @@ def _are_runs(value: object) -> bool:
     )
 
 
-def _is_flag(value: object) -> bool:
+def is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _number(low: float, high: float) -> Rule:
+def number(low: float, high: float) -> Rule:
     """NaN is not between any two numbers."""
-    return lambda value: isinstance(value, int | float) and not _is_flag(value) and low <= value <= high
+    return lambda value: isinstance(value, int | float) and not is_flag(value) and low <= value <= high
 
 
 def _whole(low: int, high: int) -> Rule:
-    return lambda value: isinstance(value, int) and not _is_flag(value) and low <= value <= high
+    return lambda value: isinstance(value, int) and not is_flag(value) and low <= value <= high
 
 
 def _or_none(rule: Rule) -> Rule:
     return lambda value: value is None or rule(value)
 
 
-_is_time = _is_duration = _number(0, MOST_SECONDS)
-_is_size = _whole(0, MOST_BYTES)
+_is_time = _is_duration = number(0, MOST_SECONDS)
+is_size = _whole(0, MOST_BYTES)
 _is_length = _whole(1, 65535)
-_is_count = _whole(0, 1 << 31)
+is_count = _whole(0, 1 << 31)
 
 
-def _one_of(*words: str) -> Rule:
+def one_of(*words: str) -> Rule:
     return lambda value: isinstance(value, str) and value in words
 
 
@@ -294,11 +294,11 @@ def _some_of(rules: Mapping[str, Rule]) -> Rule:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(map(_is_text, value))
+    return isinstance(value, list | tuple) and all(map(is_text, value))
 
 
 def _are_words(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value.values()))
+    return isinstance(value, dict) and all(map(is_text, value.values()))
 
 
 def _is_object(value: object) -> bool:
@@ -311,55 +311,55 @@ def _are_choices(value: object) -> bool:
 
 
 def _are_ids(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(map(_is_job_id, value))
+    return isinstance(value, list | tuple) and all(map(is_job_id, value))
 
 
 def _are_silences(value: object) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(each, list) and len(each) == 2 and _is_time(each[0]) and _is_text(each[1])
+        isinstance(each, list) and len(each) == 2 and _is_time(each[0]) and is_text(each[1])
         for each in value.values()
     )
 
 
 def _are_limits(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_number(0, MOST_BYTES), value.values()))
+    return isinstance(value, dict) and all(map(number(0, MOST_BYTES), value.values()))
 
 
 SPEC_RULES: Mapping[str, Rule] = {
-    "command": _is_text,
-    "shell": _is_text,
-    "cwd": _is_text,
+    "command": is_text,
+    "shell": is_text,
+    "cwd": is_text,
     "created_at": _is_time,
-    "max_output_bytes": _is_size,
-    "name": _or_none(_is_text),
-    "timeout_s": _or_none(_number(0, MOST_FINITE)),
-    "pty": _is_flag,
+    "max_output_bytes": is_size,
+    "name": _or_none(is_text),
+    "timeout_s": _or_none(number(0, MOST_FINITE)),
+    "pty": is_flag,
     "rows": _is_length,
     "cols": _is_length,
-    "stdin": _one_of(*get_args(StdinWord)),
-    "restricted": _is_flag,
+    "stdin": one_of(*get_args(StdinWord)),
+    "restricted": is_flag,
     "limits": _are_limits,
-    "on_output_limit": _one_of("drop_oldest", "stop"),
+    "on_output_limit": one_of("drop_oldest", "stop"),
     "watch": _are_texts,
     "restart": _empty_or(
-        {"policy": _one_of("on-failure", "always"), "max": _is_count, "backoff_s": _is_duration}
+        {"policy": one_of("on-failure", "always"), "max": is_count, "backoff_s": _is_duration}
     ),
     "queue": _empty_or(
         {
             "after": _are_ids,
-            "after_policy": _one_of("success", "any"),
+            "after_policy": one_of("success", "any"),
             "not_before": _is_time,
-            "max_jobs": _is_count,
-            "group_slots": _or_none(_is_count),
+            "max_jobs": is_count,
+            "group_slots": _or_none(is_count),
         }
     ),
-    "group": _or_none(_is_text),
-    "on_event": _or_none(_is_text),
+    "group": _or_none(is_text),
+    "on_event": _or_none(is_text),
     "notify": _or_none(_are_choices),
-    "keep_days": _or_none(_number(0, MOST_FINITE)),
+    "keep_days": _or_none(number(0, MOST_FINITE)),
     "keep_jobs": _or_none(_whole(0, MOST_BYTES)),
     "by": _are_words,
-    "of": _or_none(_is_job_id),
+    "of": _or_none(is_job_id),
     "target": _or_none(_is_target_name),
     "resources": _is_object,
 }
@@ -368,35 +368,35 @@ RUN_RULES: Mapping[str, Rule] = {
     "pid": _whole(1, 1 << 31),
     "shim_pid": _whole(1, 1 << 31),
     "started_at": _is_time,
-    "boot_id": _or_none(_is_text),
+    "boot_id": _or_none(is_text),
 }
 REMOTE_RULES: Mapping[str, Rule] = {
-    "phase": _one_of("submitting", "queued", "running", "lost"),
-    "handover": _one_of(*HANDOVERS),
-    "cwd": _or_none(_is_text),
-    "shell": _or_none(_is_text),
-    "host": _or_none(_is_text),
-    "engine_id": _or_none(_is_text),
-    "node": _or_none(_is_text),
-    "reason": _or_none(_is_text),
-    "left_running": _is_count,
-    "asks_at": _or_none(_is_size),
-    "session": _or_none(_is_text),
+    "phase": one_of("submitting", "queued", "running", "lost"),
+    "handover": one_of(*HANDOVERS),
+    "cwd": _or_none(is_text),
+    "shell": _or_none(is_text),
+    "host": _or_none(is_text),
+    "engine_id": _or_none(is_text),
+    "node": _or_none(is_text),
+    "reason": _or_none(is_text),
+    "left_running": is_count,
+    "asks_at": _or_none(is_size),
+    "session": _or_none(is_text),
 }
 STATE_RULES: Mapping[str, Rule] = {"unreachable": _are_silences}
 END_RULES: Mapping[str, Rule] = {
     "ended_at": _is_time,
     "duration_s": _is_duration,
-    "output_bytes": _is_size,
-    "stdout_bytes": _is_size,
-    "stderr_bytes": _is_size,
+    "output_bytes": is_size,
+    "stdout_bytes": is_size,
+    "stderr_bytes": is_size,
 }
-NEVER_STARTED_RULES: Mapping[str, Rule] = {"reason": _is_text}
+NEVER_STARTED_RULES: Mapping[str, Rule] = {"reason": is_text}
 TERMINAL_RULES: Mapping[str, Rule] = {"resizes": _are_resizes}
 LIMITED_BY_RULES: Mapping[str, Rule] = {"limited_by": _are_words}
 GROUPS_RULES: Mapping[str, Rule] = {"groups": _are_texts}
 RUNS_RULES: Mapping[str, Rule] = {
-    "count": _is_count,
+    "count": is_count,
     "runs": _are_runs,
     "pauses_until": _or_none(_is_time),
 }
@@ -406,82 +406,82 @@ PAST_RULES: Mapping[str, Rule] = {
     "duration_s": _is_duration,
     "exit_code": _or_none(_whole(0, 1 << 32)),
     "signal": _or_none(_whole(1, 128)),
-    "limit": _or_none(_one_of(*get_args(LimitWord))),
-    "from": _is_size,
-    "to": _is_size,
+    "limit": _or_none(one_of(*get_args(LimitWord))),
+    "from": is_size,
+    "to": is_size,
 }
 _is_past_run = _empty_or(PAST_RULES)
 OVER_RULES: Mapping[str, Rule] = {
-    "limit": _one_of(*get_args(LimitWord)),
-    "peak_memory_bytes": _or_none(_is_size),
+    "limit": one_of(*get_args(LimitWord)),
+    "peak_memory_bytes": _or_none(is_size),
 }
 HOW_RULES: Mapping[str, Rule] = {
     "exit_code": _or_none(_whole(0, 1 << 32)),
     "signal": _or_none(_whole(1, 128)),
 }
 WATCH_RULES: Mapping[str, Rule] = {
-    "stdout": _is_size,
-    "stderr": _is_size,
-    "missed": _is_size,
-    "suppressed": lambda value: isinstance(value, dict) and all(map(_is_size, value.values())),
-    "is_over": _is_flag,
+    "stdout": is_size,
+    "stderr": is_size,
+    "missed": is_size,
+    "suppressed": lambda value: isinstance(value, dict) and all(map(is_size, value.values())),
+    "is_over": is_flag,
 }
 UNTIL_RULES: Mapping[str, Rule] = {
-    "pattern": _is_text,
-    "stop_pattern": _is_text,
-    "literal": _is_flag,
-    "stream": _one_of("stdout", "stderr"),
+    "pattern": is_text,
+    "stop_pattern": is_text,
+    "literal": is_flag,
+    "stream": one_of("stdout", "stderr"),
     "port": _whole(0, 65535),
-    "silence_s": _number(0, MOST_FINITE),
-    "for_input": _is_flag,
+    "silence_s": number(0, MOST_FINITE),
+    "for_input": is_flag,
 }
 WAIT_RULES: Mapping[str, Rule] = {
     "job_ids": _are_ids,
     "created_at": _is_time,
     "deadline": _or_none(_is_time),
     "deadline_since_boot_s": _or_none(_is_time),
-    "boot_id": _or_none(_is_text),
+    "boot_id": _or_none(is_text),
     "until": _some_of(UNTIL_RULES),
-    "mode": _one_of("any", "all"),
+    "mode": one_of("any", "all"),
     "since": _are_words,
-    "max_bytes": _or_none(_is_size),
-    "raw": _is_flag,
-    "session": _or_none(_is_text),
-    "started": _empty_or({"reused": _is_flag, "asked_command": _or_none(_is_text)}),
-    "kills": _is_flag,
+    "max_bytes": _or_none(is_size),
+    "raw": is_flag,
+    "session": _or_none(is_text),
+    "started": _empty_or({"reused": is_flag, "asked_command": _or_none(is_text)}),
+    "kills": is_flag,
 }
 WAIT_END_RULES: Mapping[str, Rule] = {
-    "word": _one_of("completed", "failed", "cancelled"),
+    "word": one_of("completed", "failed", "cancelled"),
     "at": _is_time,
     "answer": _is_object,
     "told": _are_ids,
 }
 NOTIFY_RULES: Mapping[str, Rule] = {
-    "way": _one_of(*WAYS),
+    "way": one_of(*WAYS),
     "target": _is_argument,
     "kinds": _are_texts,
-    "named": _is_flag,
+    "named": is_flag,
     "headers": _are_words,
     "environment": _are_words,
     "terminal_ctime_ns": _whole(0, 1 << 63),
-    "since": _is_text,
+    "since": is_text,
 }
 NOTIFIED_RULES: Mapping[str, Rule] = {
-    "cursor": _is_text,
+    "cursor": is_text,
     "told_at": _is_time,
     "failed_at": _is_time,
-    "failure": _is_text,
+    "failure": is_text,
 }
 EVENT_RULES: Mapping[str, Rule] = {
     "at": _is_time,
     "kind": _is_word,
-    "job_id": _is_job_id,
-    "name": _or_none(_is_text),
+    "job_id": is_job_id,
+    "name": _or_none(is_text),
     "cause": _or_none(_is_word),
     "limit": _or_none(_is_word),
-    "reason": _or_none(_is_text),
+    "reason": _or_none(is_text),
     "duration_s": _or_none(_is_duration),
-    "output_bytes": _or_none(_is_size),
+    "output_bytes": _or_none(is_size),
     **HOW_RULES,
-    **dict.fromkeys(("line", "prompt", "pattern", "stream", "cursor"), _or_none(_is_text)),
+    **dict.fromkeys(("line", "prompt", "pattern", "stream", "cursor"), _or_none(is_text)),
 }
