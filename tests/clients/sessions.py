@@ -260,7 +260,7 @@ class HeldJob:
 
     @property
     def mark(self) -> str:
-        """In each text that tells its end: a line of a hook and the line `news`, also as JSON."""
+        """In each text that reports its end: a line of a hook and the line `news`, also as JSON."""
         return f'" ({self.id[:8]}) '
 
     @property

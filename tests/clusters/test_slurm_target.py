@@ -44,7 +44,7 @@ def test_a_job_that_others_cancel_says_so_in_every_answer(
     monkeypatch: pytest.MonkeyPatch,
     keeps_accounts: bool,
 ) -> None:
-    """By whom, only accounts tell; there are none here, so that their program is one of ours."""
+    """Only accounting knows who cancelled a job; without it here, sacct is a program of the test."""
     why = "Slurm: cancelled, and not by bgjob"
     if keeps_accounts:
         (tmp_path / "sacct").write_text(SACCT)

@@ -1,4 +1,4 @@
-"""What keeps a host from being used is told with what to do about it, by its kind and not by its words."""
+"""What keeps a host from being used is shown with advice that goes by the kind of trouble, not by its text."""
 
 import contextlib
 import sys
@@ -20,7 +20,7 @@ CLOSED = "echo This account is closed. Ask Ada; exit 3\n"
 
 
 def status(target: Target) -> TargetStatus:
-    """As `bgjob targets --check` tells it; a start is refused with the same advice."""
+    """Return what `bgjob targets --check` reports; a start is refused with the same advice."""
     (found,) = target_statuses(target.jobs.context, [str(target.name)], check=True)
     assert found.reachable is False
     assert found.why
@@ -64,7 +64,7 @@ def test_a_host_whose_key_has_changed(new_target: NewTarget, ssh: Ssh, tmp_path:
 
 def test_a_home_that_cannot_be_written_is_no_question_of_keys(new_target: NewTarget, ssh: Ssh) -> None:
     found = status(new_target(ssh, keys={"home": "/dev/null/home"}))
-    assert found.advice == "Set home to a directory there that you can write into."
+    assert found.advice == "Set home to a directory on that host that you can write to."
 
 
 def test_a_home_that_others_can_write_into(new_target: NewTarget, ssh: Ssh, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_home_that_others_can_write_into(new_target: NewTarget, ssh: Ssh, tmp_
     (home / "code").mkdir(parents=True)
     (home / "code").chmod(0o777)
     found = status(new_target(ssh, keys={"home": str(home)}))
-    assert "yours alone" in (found.advice or "")
+    assert "only you can access" in (found.advice or "")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_login_shell_that_prints_and_exits(new_target: NewTarget, ssh: Ssh) ->
         found = status(new_target(ssh))
     assert "ended with exit code 3" in (found.why or "")
     assert "This account is closed. Ask Ada" in (found.why or "")
-    assert "nothing may exit" in (found.advice or "")
+    assert "must not exit" in (found.advice or "")
     assert BY_HAND in (found.advice or "")
 
 

@@ -174,7 +174,7 @@ class TestTheAddress:
     def test_it_comes_to_the_browser_by_a_file(
         self, tab_of_browser: BrowserContext, site: Site, tmp_path: Path
     ) -> None:
-        """As `bgjob page` hands it over: the browser is told of the file alone, and the file is gone then."""
+        """As `bgjob page` hands it over: the browser gets only the file, which is gone afterwards."""
         noted = tmp_path / "noted"
         script = tmp_path / "browser"
         script.write_text(f'#!/bin/sh\necho "$1" > {noted}\n')

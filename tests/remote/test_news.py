@@ -184,7 +184,7 @@ def test_a_look_is_answered_with_all_there_is_or_that_nothing_is_new(
         await asyncio.to_thread(gate.wait_until_reached)
         replica = Replica(channel, tmp_path)
         await replica.follow(job_id)
-        for number in (1, 2):  # the second time there is nothing to tell
+        for number in (1, 2):  # the second time there is no news
             await channel.call("look", job=job_id, number=number)
             while job_id not in replica.looked or replica.looked[job_id] < number:
                 await replica.take(most_bytes=1 << 14)

@@ -121,7 +121,7 @@ def test_a_connection_that_was_accepted_as_the_job_was_forgotten_is_closed(
 
 
 class Machine:
-    """In place of a channel: what its machine tells, and when, is up to the test."""
+    """Stands in for a channel: the test decides what its host sends, and when."""
 
     def __init__(self) -> None:
         self.hello: dict[str, Any] = {}

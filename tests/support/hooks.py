@@ -128,7 +128,7 @@ def is_held(home: str, session: str, job_id: str) -> bool:
 
 
 def is_untold(home: str, session: str, job_id: str) -> bool:
-    """The session still has to be told of this end."""
+    """Return whether this end has not been reported to the session yet."""
     return Path(sessions._entry(home, session, job_id)).exists()
 
 

@@ -48,7 +48,7 @@ except OSError:
 
 
 class OtherUser(contextlib.AbstractContextManager["OtherUser"]):
-    """A script as nobody, which has `connected`, `all_of` and `told`; it is ended with the block."""
+    """Run a script as the user nobody, with `connected`, `all_of` and `told`; it is ended with the block."""
 
     def __init__(self, script: str, *arguments: object) -> None:
         self.process = subprocess.Popen(
@@ -59,7 +59,7 @@ class OtherUser(contextlib.AbstractContextManager["OtherUser"]):
         )
 
     def line(self) -> str:
-        """The next that it has told."""
+        """Return the next line that the script has sent by `told`."""
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line, "it has failed"

@@ -29,7 +29,7 @@ RAY = Target("ray", "ray", address="auto")
         (
             SSH,
             "ssh: connect to host gpu port 22: Connection refused",
-            "sshd runs. To see more, run: ssh me@gpu true",
+            "sshd is running. To see more, run: ssh me@gpu true",
         ),
         (SSH, "ssh: connect to host gpu port 22: Connection timed out", "VPN"),
         (SSH, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "find out why"),

@@ -138,7 +138,7 @@ def _visible_to_jobs(environ: Mapping[str, str]) -> dict[str, str]:
     try:
         settings = checked_settings(environ, read_config_file(environ))
     except BgjobError:
-        settings = settings_from({})  # whoever starts a job here gets this error
+        settings = settings_from({})  # the start of a job here fails with the same error
     return environment_for_jobs(environ, settings)
 
 

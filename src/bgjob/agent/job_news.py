@@ -37,7 +37,7 @@ class JobNews:
         self._records: dict[str, tuple[int, ...]] = {}
         self._has_outcome = self._is_missing = self._is_unended = False
         self._delays_end, self._busy = delays_end, -1
-        self._delay_end()  # now: the job may end before it is looked at
+        self._delay_end()  # now: the job may end before the first look at it
         self.is_over = False
         """True: nothing will be new any more."""
         self.is_behind = False
@@ -82,7 +82,7 @@ class JobNews:
 
     def _delay_end(self) -> None:
         if self._delays_end and self._busy < 0:
-            with contextlib.suppress(OSError):  # it is not made yet, or was removed
+            with contextlib.suppress(OSError):  # the directory does not exist yet, or was removed
                 self._busy = busy.hold(self.directory)
 
     def _outcome(self) -> Message | None:

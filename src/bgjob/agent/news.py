@@ -37,7 +37,7 @@ class News:
         self._expected: set[str] = set()
         # Those of which something may be new, in the order in which they are looked at.
         self._to_look_at: dict[str, None] = {}
-        # By job, the number of the last look that was asked for and not answered.
+        # For each job, the number of the last look that was requested and has no answer yet.
         self._asked: dict[str, int] = {}
         self._all_looked_at = self._told_at = 0.0
         self._taking, self._calls = threading.Lock(), 0
@@ -64,7 +64,7 @@ class News:
             self._forget(job)
 
     def look(self, job_id: str, number: int) -> None:
-        """Ask for news up to now: the answer that has this number under `looked` is complete."""
+        """Request all news up to now. The answer with this number under `looked` completes it."""
         self._asked[job_id] = number
         self._to_look_at[job_id] = None
         self._waker.wake()
@@ -87,7 +87,7 @@ class News:
                 self._find_changed()
                 self._watch()
                 events, cursor = self._new_events(cursor)
-                asked = dict(self._asked)  # before the look that answers it
+                asked = dict(self._asked)  # before the look that serves them
                 jobs = self._new_of_jobs(most_bytes)
                 looked = self._looked(asked)
                 left_s = deadline - time.monotonic()
@@ -145,7 +145,7 @@ class News:
         return news
 
     def _looked(self, asked: Mapping[str, int]) -> dict[str, int]:
-        """The looks that are complete. A job with more to tell than fits into one answer is looked at again."""
+        """Return the looks that are complete. A job with more news than fits into one answer is looked at again."""
         done = {job_id: number for job_id, number in asked.items() if job_id not in self._to_look_at}
         for job_id, number in done.items():
             if self._asked.get(job_id) == number:

@@ -79,7 +79,7 @@ class Verbs:
         return {"spec": spec, "queued": isinstance(job.state, Queued)}
 
     def check(self, command: str, asked: Mapping[str, Any]) -> None:
-        """Raise what a start would be refused with, as far as that can be known before it."""
+        """Raise the error that this start would be refused with, as far as it can be known beforehand."""
         prepared(self._context, command, **asked)
 
     def _in_hold(self, allocation: str) -> Context:
@@ -95,9 +95,9 @@ class Verbs:
         return {"status": done.status, "processes": done.processes}
 
     def status(self, job: str, detail: bool = False) -> dict[str, Any]:
-        """What only a look at its processes tells. Of a running job without details no more: its log is copied.
+        """Return what only a look at its processes shows. For a running job without details that is all.
 
-        `end`: how much it had printed by then, its prompt included.
+        `end`: how much it had printed by then, including its prompt.
         """
         known = self._context.store.load(job)
         if not detail and isinstance(known.state, Running) and not isinstance(known.state, Queued):

@@ -44,7 +44,7 @@ the files that have them; the names that this file exports are imported when the
     conditions      what a wait is for, and whether it has come true
     interact        type into a job
     feed            bytes of any number into a job
-    audit           the audit trail: who ended, signalled or typed, was refused, logged in
+    audit           the audit trail: kills, signals, typing, refusals, logins
     attach          a person in a job: live output, keys, size
     hold            while a person types, nobody else does
     kill            end a job

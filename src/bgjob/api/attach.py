@@ -65,9 +65,9 @@ class Attachment:
         only_looks: bool = False,
         size: Size | None = None,
     ) -> None:
-        """`by`: who it is, as others are told. `size`: of the person's terminal, for a job that has one.
+        """`by`: the person's name as others see it. `size`: that of the person's terminal, if the job has one.
 
-        The caller waits for its descriptors no longer than `beat` says.
+        The caller waits for its descriptors no longer than `beat` returns.
         """
         check_can_attach(context, job, only_looks=only_looks)
         self._context, self.job_id = context, job.id
@@ -160,7 +160,7 @@ class Attachment:
         self._ask("attach", **self._viewer())
 
     def beat(self) -> float:
-        """Give a sign of life if it is time, so that we go on holding the job; seconds until the next."""
+        """Send a sign of life if it is due, so that we keep control of the job. Return the seconds until the next."""
         left_s = self._sent_at + BEAT_S - time.monotonic()
         if self._asked or left_s > 0:
             return max(left_s, 0.0) or BEAT_S
@@ -205,7 +205,9 @@ class Attachment:
             self._enter(answer)
         elif asked and asked.kind == "status":
             self._note(answer)
-            if "held" in answer and answer["held"] is None:  # we were silent, and the shim has released it
+            if (
+                "held" in answer and answer["held"] is None
+            ):  # we were silent for too long, and the shim has released the job
                 self._held_since = 0.0
         self._send_next()
 

@@ -1,9 +1,9 @@
-"""The audit trail: who ended or signalled jobs and typed into them, who was refused, who logged in and by which token.
+"""The audit trail: kills, signals, typing, refusals, logins and token use, each with its actor.
 
-    audit/<n>     lines like those of events/, in segments of their own: no flood of one pushes out the other
+    audit/<n>     lines like those of events/, in segments of their own, so a flood in one log leaves the other
 
-An entry has who did it (uid and what the face knows: client, session, token, login, user) and never a secret, a
-command or typed text. What is repeated within its time is counted, and the count is written with the next entry.
+An entry names its actor (the uid, and what the face knows: client, session, token, login, user). It never holds a
+secret, a command or typed text. Repeated entries are counted for a while, and the count is written afterwards.
 """
 
 import atexit
@@ -24,11 +24,11 @@ from bgjob.system.own_user import own_user
 
 AUDIT_KINDS = frozenset(get_args(AuditKind))
 NO_JOB = "00000000-0000-4000-8000-000000000000"
-"""In the place of an id where an entry is about no job."""
+"""Replaces the id in entries that are not about a job."""
 REPEATED_S: Mapping[str, float] = {"token_used": 3600.0}
 EACH_REPEATED_S = 60.0
 MOST_REFUSALS = 32
-"""Different ones at a time: those who are refused choose what they call themselves."""
+"""Maximum number of different refusals at a time: a refused client chooses its own name."""
 KNOWN = ("client", "session", "token", "login", "user", "terminal")
 
 Key = tuple[object, ...]
@@ -37,7 +37,7 @@ _actor: ContextVar[Mapping[str, str]] = ContextVar("actor", default=NOTHING)
 
 @contextlib.contextmanager
 def acting(who: Mapping[str, str]) -> Iterator[None]:
-    """What is done inside is done by these, beside what is known already."""
+    """Attribute everything that is done inside to this actor, in addition to what is already known."""
     known = {word: shortened(text) for word, text in who.items() if word in KNOWN and text}
     before = _actor.set({**_actor.get(), **known})
     try:
@@ -47,12 +47,12 @@ def acting(who: Mapping[str, str]) -> Iterator[None]:
 
 
 def note(home: str, kind: AuditKind, job_id: str | None = None, **details: str | int) -> None:
-    """Raises nothing: what is done is done, and what is refused is refused."""
+    """Add an entry. An error is ignored: the action has happened, or was refused, in any case."""
     _TRAIL.note(home, kind, {**(_actor.get() or _at_terminal())}, job_id or NO_JOB, details)
 
 
 def _at_terminal() -> dict[str, str]:
-    """A person, or a program, at the command line."""
+    """Describe the person or program at the command line."""
     who = {"client": "bgjob", "user": own_user()}
     with contextlib.suppress(OSError):
         who["terminal"] = os.ttyname(0)
@@ -65,7 +65,7 @@ class _Repeated:
 
 
 class _Trail:
-    """Of this process: what it has written lately."""
+    """The entries that this process has written recently."""
 
     def __init__(self) -> None:
         self._mutex, self._lately = threading.Lock(), dict[Key, _Repeated]()

@@ -27,7 +27,7 @@ from bgjob.system.prompt import QUIET_S
 
 LONGEST_BEGUN_LINE_BYTES = 1 << 16
 LAST_LINE_CHARACTERS = 200
-# A silent shim costs other jobs of the wait a tenth of its time at most.
+# A silent shim costs the other jobs of a wait at most a tenth of their time.
 SLOW_S, REST_TIMES_ASKING = 0.1, 10.0
 
 
@@ -90,17 +90,19 @@ class Awaited:
     # -- what has come true -------------------------------------------------------------------------
 
     def check(self, deadline: float) -> None:
-        """Sets `came` if a condition is true of the snapshot. `deadline`: until when its shim is waited for."""
+        """Set `came` if a condition is true of the snapshot. `deadline`: when to stop waiting for its shim."""
         with self._asking(deadline) as until:
             self.snapshot.find_unrecorded_end(until)
             self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
             self.came = self.came or self._in_the_kernel(until) or self._at_prompt(until)
-        if self.came and isinstance(self.job.state, Queued):  # it has started since: its log was read later
+        if self.came and isinstance(
+            self.job.state, Queued
+        ):  # it has started meanwhile, and its log was read after that
             self.look_again()
 
     @contextlib.contextmanager
     def _asking(self, deadline: float) -> Iterator[float]:
-        """Until when to ask the shim: one that does not answer is not asked in each round."""
+        """Yield when to stop waiting for the shim. A shim that does not answer is skipped in some rounds."""
         began = time.monotonic()
         yield deadline if began >= self._ask_again_at else began
         ended = time.monotonic()
@@ -202,7 +204,7 @@ class Awaited:
         return self.snapshot.read(self._in_output) or Came("input", asked=False)
 
     def _sits_at_prompt(self, deadline: float) -> bool:
-        """A guard that takes over needs a moment. Until then what the job has printed may not be in its log."""
+        """Return whether it sits at a prompt. While a guard takes over, the log may lack what the job has printed."""
         now = time.monotonic()
         by_log = now >= self._unanswered_since + SHIM_PATIENCE_S
         sits = sits_at_prompt(self._context, self.job, is_quiet=True, deadline=deadline, by_log=by_log)

@@ -60,16 +60,16 @@ def _input(details: Details) -> str:
     return f"waits for input: {details.get('prompt') or ''}".removesuffix(": ")
 
 
-def _audited(verb: str, *words: str) -> Callable[[Details], str]:
-    """Who did it: all that is known of them."""
+def _audited(action: str, *words: str) -> Callable[[Details], str]:
+    """Return what words an entry of the audit trail: the action, and all that is known of its actor."""
 
-    def told(details: Details) -> str:
-        what = " ".join(str(details[word]) for word in words if word in details)
+    def sentence(details: Details) -> str:
+        done = action.format(", ".join(str(details[word]) for word in words if word in details))
         times = f" ({details['repeated']} more times)" if details.get("repeated") else ""
         known = (f"{word} {details[word]}" for word in KNOWN if word in details)
-        return f"{verb} {what}".rstrip() + f" by uid {details.get('uid')}, {', '.join(known)}" + times
+        return f"{done} by uid {details.get('uid')}, {', '.join(known)}{times}"
 
-    return told
+    return sentence
 
 
 WORDS: Mapping[str, Callable[[Details], str]] = {
@@ -86,10 +86,10 @@ WORDS: Mapping[str, Callable[[Details], str]] = {
     "typed": lambda details: f"{details.get('by')} typed {details.get('bytes')} bytes",
     "limit_near": _limit("is near"),
     "limit_hit": _limit("is over"),
-    "kill_asked": _audited("to be killed with", "signal"),
-    "signal_sent": _audited("was sent", "signal"),
-    "input_sent": _audited("was typed into, bytes:", "bytes"),
-    "refused": _audited("refused for its", "why", "needed", "address"),
+    "kill_asked": _audited("kill requested with signal {}", "signal"),
+    "signal_sent": _audited("signal {} sent", "signal"),
+    "input_sent": _audited("{} bytes typed", "bytes"),
+    "refused": _audited("request refused ({}): made", "why", "needed", "address"),
     "logged_in": _audited("logged in"),
     "token_used": _audited("token used"),
 }

@@ -107,7 +107,7 @@ def _ensure(context: Context, wanted: Prepared, if_running: IfRunning) -> tuple[
             f"if_running={if_running!r} needs a name: it is by its name that a job is found."
         )
     with context.store.name_lock(name):
-        # A server on another machine is another server.
+        # The same name on another target is a different server.
         same = [
             job for job in jobs_named(context, name, may_run=True) if job.spec.target == wanted.spec.target
         ]

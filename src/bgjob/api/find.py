@@ -129,7 +129,7 @@ def _named(context: Context, name: str, wanted: type[Running] | None, *, to_end:
 
 
 def jobs_named(context: Context, name: str, *, may_run: bool = False) -> Iterator[Job]:
-    """Newest first. `may_run`: without those that have certainly ended and left nothing."""
+    """Yield the jobs with this name, newest first. `may_run`: skip those that ended and left no process."""
     for job_id in context.store.named(name):
         with contextlib.suppress(JobNotFound):  # removed meanwhile
             if not may_run or context.store.may_run(job_id):

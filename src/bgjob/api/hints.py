@@ -43,9 +43,9 @@ def still_running(state: State, count: int) -> str:
 
 
 def out_of_reach(job_id: str) -> str:
-    """What to do about a job whose machine does not answer."""
+    """Return the advice for a job whose machine does not answer."""
     return (
-        "The job goes on without us: try again later. If its machine will never answer again, "
+        "The job keeps running: try again later. If its machine will never answer again, "
         f"`bgjob kill --give-up {job_id[:SHORT_ID_CHARACTERS]}` records the job as lost."
     )
 

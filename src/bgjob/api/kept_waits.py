@@ -62,7 +62,7 @@ class KeptWait(Frozen):
     deadline: float | None
     """By the wall clock; None: until it is over."""
     deadline_since_boot_s: float | None = None
-    """The same by a clock that cannot be set. It counts as long as the machine is not booted again."""
+    """The same by a clock that cannot be set. It counts until the machine is rebooted."""
     boot_id: str | None = None
     until: Mapping[str, Any] = NOTHING
     mode: Mode = "any"
@@ -81,7 +81,7 @@ class KeptWait(Frozen):
 
     @property
     def left_s(self) -> float:
-        """Until its time is up."""
+        """Seconds until the deadline."""
         if self.deadline is None:
             return math.inf
         if self.deadline_since_boot_s is not None and self.boot_id and processes.is_this_boot(self.boot_id):
@@ -90,7 +90,7 @@ class KeptWait(Frozen):
 
 
 def deadline_in(seconds: float | None) -> dict[str, Any]:
-    """The deadline of a KeptWait; None: it has none."""
+    """Return the fields of a KeptWait that hold its deadline. None: without a deadline."""
     if seconds is None:
         return {"deadline": None}
     since_boot_s = processes.since_boot_s() + seconds

@@ -28,7 +28,7 @@ LATE_S = 5.0  # after the grace: then the shim does not come to kill the job
 SHIMS_GRACE_S = 5.0  # what a shim gives its job when it is asked by a signal
 NOTICE_S = 0.5
 KILL_PATIENCE_S = 15.0
-# How a job has ended that ran when its kill began; lost, if its shim and guard were killed meanwhile.
+# How a job ends that was running when its kill began. It is lost if its shim and guard died during the kill.
 OF_A_KILL = (Killed, Lost)
 
 
@@ -129,7 +129,7 @@ def _try_kill(
 
 
 def _ended_unrecorded(context: Context, job_id: str, answer: Mapping[str, Any]) -> Kill:
-    """The job has ended, and its shim stays until it can write that down."""
+    """Describe a job that has ended but whose shim cannot write that down yet."""
     job = context.store.load(job_id)
     job = replace(job, state=end_from(answer["unrecorded"]))
     done = _done(answer["was_running"], answer["processes"], job)

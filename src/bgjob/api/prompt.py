@@ -49,7 +49,7 @@ def sits_at_prompt(
     """Whether its next step is the user's, by the rule of system/prompt.py; None: the kernel does not tell.
 
     True: what it asked is in its log by now. With `is_quiet`, only if it has asked for so long that it is not
-    on its way to the end of a line. Without `by_log`, None also if the shim does not answer in time.
+    on its way to the end of a line. Without `by_log`, also None if the shim does not answer in time.
     """
     if not isinstance(job.state, Running) or (job.remote and job.remote.unreachable):
         return None

@@ -55,7 +55,7 @@ def start_at_target(
     try:
         _ask(context, target.name, op="start", job=spec.id)
     except NoAnswer:
-        pass  # the relay goes on asking: whether the job runs is told as soon as it is known
+        pass  # the relay keeps asking, and records whether the job runs once that is known
     except BgjobError as error:
         if _undo(context, target.name, spec):
             raise _with_advice(target, error) from None
@@ -63,7 +63,7 @@ def start_at_target(
 
 
 def _with_advice(target: Target, error: BgjobError) -> BgjobError:
-    """What is to be done before trying again, if that is known."""
+    """Add what to do before trying again, if that is known."""
     if not isinstance(error, TargetUnreachable) or not (
         advice := advice_for(target, error.why, error.trouble)
     ):
@@ -74,7 +74,7 @@ def _with_advice(target: Target, error: BgjobError) -> BgjobError:
 def check_at_target(
     context: Context, spec: Spec, environment: Mapping[str, str], priority: int | None
 ) -> None:
-    """BgjobError: the target cannot be reached, or would refuse this job. Nothing is started."""
+    """Raise BgjobError if the target cannot be reached or would refuse this job. Nothing is started."""
     target = context.targets[str(spec.target)]
     request = _request(context, spec, environment, priority)
     target_dir.make(context.store.home, target.name, as_record(target))
@@ -151,7 +151,7 @@ def _after(context: Context, spec: Spec) -> list[str]:
 
 
 def _undo(context: Context, target: str, spec: Spec) -> bool:
-    """Remove a job of which nothing was sent. False: a relay has taken it on after all, and decides."""
+    """Remove a job of which nothing was sent. False: a relay has taken it over, and decides."""
     lock = queue_dir.hold(context.store.directory(spec.id), LOCK_TRIES)
     if lock is None:
         return False
@@ -182,7 +182,7 @@ def kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> K
     words = {"grace_s": grace_s, "signal": signal_name(number), "only_signal": False}
     try:
         answer = _ask(context, _target(job), KILL_PATIENCE_S + grace_s, op="kill", job=job.id, **words)
-    except JobNotFound:  # of the relay: the job is over, or its starter has not handed it over
+    except JobNotFound:  # from the relay: the job is over, or its starter has not handed it over yet
         context.store.forget(job.id)
         if isinstance(context.store.load(job.id).state, Running):
             raise NotSteerable(job.id, "it is being started; try again in a moment") from None
@@ -196,7 +196,7 @@ def kill_at_target(context: Context, job: Job, number: int, grace_s: float) -> K
 
 
 def give_up(context: Context, job: Job) -> Job:
-    """Record as lost a job whose machine does not answer. StillReachable: it does; NotRunning: the job has ended."""
+    """Record a job as lost whose machine does not answer. StillReachable: it does. NotRunning: the job has ended."""
     if not isinstance(job.state, Running):
         raise not_running(context, job)
     if job.remote is None:

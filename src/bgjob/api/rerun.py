@@ -126,7 +126,7 @@ def _spec(context: Context, job: Job, by: Mapping[str, str]) -> Spec:
 
 
 def _as_asked(context: Context, job: Job) -> Spec:
-    """Of a job of a target, the shell and the directory that were asked for, and not what its machine made of them."""
+    """Return the spec as it was requested: that of a remote job has the shell and directory its target chose."""
     return read_spec(job.id, context.store.directory(job.id)) if job.spec.target else job.spec
 
 

@@ -88,7 +88,7 @@ class Kill(Frozen):
     signal: int | None = None
     """The signal that was sent, where it was to be only that."""
     hint: str | None = None
-    """Which names there are, where no job has the one that was given; or that the end cannot be recorded."""
+    """The existing names, if no job has the given one; or that the end of the job cannot be recorded."""
 
 
 class Place(Frozen):

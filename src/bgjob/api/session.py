@@ -46,7 +46,7 @@ def answering(context: Context, session: str | None, job_ids: Sequence[str]) -> 
 
 @contextlib.contextmanager
 def reporting(claims: Claims) -> Iterator[None]:
-    """The answer that is made meanwhile reports these ends, once its maker has written it."""
+    """Collect in `claims` the ends that the answer made inside reports. Call `reported` once it is written."""
     token = _REPORTED.set(claims)
     try:
         yield
@@ -59,7 +59,7 @@ def reporting(claims: Claims) -> Iterator[None]:
 
 @contextlib.contextmanager
 def claiming() -> Iterator[Claims]:
-    """The claims of the answer that is being made. Where nobody says when that is written, it counts as written."""
+    """Yield the claims of the answer that is being made. Outside of `reporting`, it counts as written at once."""
     claims = _REPORTED.get()
     if claims is not None:
         yield claims

@@ -30,7 +30,7 @@ class Snapshot:
         self._log: LogReader | None = None
 
     def find_unrecorded_end(self, deadline: float) -> None:
-        """A job whose shim cannot write down how it ended has ended all the same: as its shim tells it."""
+        """Ask the shim of a running job whether it has ended and the shim cannot record that."""
         job = self.job
         if not isinstance(job.state, Running) or job.remote or job.run is None or alive([job.run.pid]):
             return

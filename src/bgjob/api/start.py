@@ -108,7 +108,7 @@ def start_prepared(context: Context, job: Prepared) -> Job:
 
 
 def check_startable(context: Context, job: Prepared) -> None:
-    """BgjobError: what would refuse this start, as far as it can be known. Called before a job is killed for it."""
+    """Raise BgjobError if this start would be refused, as far as that is known. Call it before killing a job for it."""
     if job.spec.target is not None:
         from bgjob.api.remote import check_at_target  # few starts need it
 
@@ -117,7 +117,7 @@ def check_startable(context: Context, job: Prepared) -> None:
 
 @contextlib.contextmanager
 def noting_refusal(context: Context, job_id: str | None = None) -> Iterator[None]:
-    """A refusal by policy is in the audit trail, without the command: it may hold a secret."""
+    """Note a refusal by policy in the audit trail, without the command, which may hold a secret."""
     try:
         yield
     except (InvalidCommand, NotAllowed):

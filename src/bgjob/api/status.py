@@ -120,7 +120,7 @@ def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, de
     job = snapshot.job
     told = status_at_target(context, job, detail=detail, deadline=deadline)
     waits = told.get("waits_for_input")
-    if waits:  # what it asks is here by now, but may have come after the snapshot
+    if waits:  # its prompt is in the log by now, but may have come after the snapshot
         snapshot.reopen_log()
     output_bytes, written_at, prompt = _facts(context, snapshot, waits)
     return JobStatus(
@@ -221,7 +221,7 @@ def newest_jobs(context: Context, limit: int, cursor: str | None = None) -> tupl
 def _found(
     context: Context, status: StatusWord | None, limit: int, cursor: str | None, most_bytes: float
 ) -> tuple[list[Job], str | None]:
-    """As many jobs as one answer can hold, at least one, and the cursor of the next page if there is one."""
+    """Return as many jobs as one answer can hold, at least one, and the cursor of the next page if there is one."""
     if cursor is not None and not is_place(cursor):
         raise InvalidArgument(
             f"={cursor[:60]!r} is not a cursor of a list.",
@@ -260,7 +260,7 @@ def _is_asking(context: Context, job: Job, deadline: float) -> bool:
 
 
 def _listed_bytes(job: Job) -> int:
-    """About as many as its row in an answer has, with its command shortened."""
+    """Estimate the size of its row in an answer, with its command shortened."""
     shown = min(len(job.spec.command), LISTED_COMMAND_CHARACTERS)
     return LISTED_BYTES + len(job.spec.name or "") + shown
 

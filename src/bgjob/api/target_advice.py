@@ -1,4 +1,4 @@
-"""What to do where a target cannot be used: by what this machine lacks, or by the kind of its trouble."""
+"""Advice for targets that cannot be used: by what this machine lacks, or by the kind of trouble."""
 
 import shutil
 from collections.abc import Mapping
@@ -39,14 +39,17 @@ def _has_ray() -> bool:
 
 
 def advice_for(target: "Target", why: str, trouble: str = "") -> str:
-    """Empty: none is known. `trouble`: a word of core.target_trouble; without it, `why` is what a program printed."""
+    """Return the advice, empty if there is nothing to say.
+
+    `trouble`: a word of core.target_trouble. Without it, `why` is what a program printed.
+    """
     advice = ADVICE.get(trouble or said(why), "")
     names = {"place": target.place, "name": target.name, "login": target.login or "this machine"}
     return " ".join((advice.format(**names), *_trial(target, trouble or said(why)))).strip()
 
 
 def _trial(target: "Target", trouble: str) -> list[str]:
-    """What to run by hand, where ssh is the way."""
+    """Return what to run by hand if the target is reached by ssh."""
     destination = target.host or target.login
     return [f"To see more, run: ssh {destination} true"] if destination and trouble in BY_HAND else []
 
@@ -57,35 +60,35 @@ BY_HAND = frozenset(
         *("login_ended", "login_prints"),
     )
 )
-ANOTHER_PYTHON = "Set python to a Python 3.9 or newer there, or leave it out to have one looked for."
-INSTALL_PYTHON = "Install Python 3.9 or newer there, or set python to its path."
+ANOTHER_PYTHON = "Set python to a Python 3.9 or newer on that host, or remove it so that bgjob looks for one."
+INSTALL_PYTHON = "Install Python 3.9 or newer on that host, or set python to its path."
 ADVICE = {
     "host_key_unknown": "Log in once by hand, and accept its key if it is the right one.",
-    "host_key_changed": "Its key is another than before: find out why before you change ~/.ssh/known_hosts.",
-    "login_refused": "It must log in without a question: by a key of an agent, or one without a passphrase.",
-    "name_not_resolved": "Fix its host, or the alias of it in ~/.ssh/config.",
+    "host_key_changed": "Its host key has changed: find out why before you change ~/.ssh/known_hosts.",
+    "login_refused": "ssh must log in without a question: with a key from an agent, or one without a passphrase.",
+    "name_not_resolved": "Fix its host, or its alias in ~/.ssh/config.",
     "ssh_option": "Fix ssh_options, or ~/.ssh/config.",
-    "connection_refused": "Nothing listens there: check its port, and that sshd runs.",
-    "no_connection": "The machine is off, or your network does not lead there (VPN, ProxyJump).",
-    "relay_gone": "bgjob's own process for this target has failed: relay-error.txt in its home says why. Try again.",
-    "no_answer": "It may be slow or busy: try again.",
-    "login_ended": "Let its login run the command that it is given: nothing may exit or exec in the files that its "
-    "shell reads, and its key may have no command= in authorized_keys.",
-    "login_prints": "Let its login run the command that it is given: see the files that its shell reads.",
+    "connection_refused": "Nothing listens there: check the port, and that sshd is running.",
+    "no_connection": "The host is down, or your network cannot reach it (VPN, ProxyJump).",
+    "relay_gone": "bgjob's own process for this target has failed: see relay-error.txt in its home. Try again.",
+    "no_answer": "The host may be slow or busy: try again.",
+    "login_ended": "Let the login shell run the command that bgjob sends: its startup files must not exit or exec, and "
+    "the key must not have command= in authorized_keys.",
+    "login_prints": "Let the login shell run the command that bgjob sends: check its startup files.",
     "python_missing": INSTALL_PYTHON,
     "python_old": INSTALL_PYTHON,
     "python_broken": INSTALL_PYTHON,
     "own_python_missing": ANOTHER_PYTHON,
     "own_python_old": ANOTHER_PYTHON,
     "own_python_broken": ANOTHER_PYTHON,
-    "home_not_writable": "Set home to a directory there that you can write into.",
-    "home_read_only": "Its file system is read-only: have it repaired, or set home to another place.",
-    "home_full": "Make room there, or set home to another place.",
-    "home_unsafe": "Set home to a directory there that is yours alone (mode 0700).",
+    "home_not_writable": "Set home to a directory on that host that you can write to.",
+    "home_read_only": "The file system is read-only: have it repaired, or set home to another directory.",
+    "home_full": "Free some space there, or set home to another directory.",
+    "home_unsafe": "Set home to a directory on that host that only you can access (mode 0700).",
     "slurm_missing": "Set login to a machine that has Slurm's commands in the PATH of a plain ssh command.",
-    "slurm_account": "Fix partition or account: sinfo and sacctmgr show those that there are.",
+    "slurm_account": "Fix partition or account: sinfo and sacctmgr list the existing ones.",
     "slurm_gone": "Slurm's controller does not answer: run sinfo on {login}.",
-    "ray_gone": "Start the cluster, or fix its address: ray status --address {place} shows whether it is there.",
-    "ray_missing": "Install bgjob[ray], or set python to one that has Ray.",
-    "ray_version": "Set python to one with the versions of Python and Ray that the cluster has.",
+    "ray_gone": "Start the cluster, or fix its address: ray status --address {place} shows whether it is running.",
+    "ray_missing": "Install bgjob[ray], or set python to an interpreter that has Ray.",
+    "ray_version": "Set python to an interpreter with the cluster's versions of Python and Ray.",
 }

@@ -117,7 +117,7 @@ def _status(context: Context, target: Target, *, check: bool) -> TargetStatus:
 
 
 def _told(context: Context, target: Target, *, check: bool) -> Mapping[str, Any]:
-    """What its engine tells of itself. `check`: once a job could start, as far as its entry in the file decides."""
+    """Return what its engine reports. `check`: only if a job could start with its entry in the file."""
     from bgjob.remote.client import ask_relay
 
     home = context.store.home

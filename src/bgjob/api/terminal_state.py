@@ -37,7 +37,7 @@ class TerminalState(Frozen):
     def painted(self, *, title: bool = True) -> bytes:
         """What brings another terminal of this size into this state, whatever it showed before.
 
-        `title`: the one that the job gave it, too.
+        `title`: include the title that the job has set.
 
         What the job has begun to print comes after it: `terminal.begun()`.
         """

@@ -231,7 +231,7 @@ class Wait:
         # First: it may bring a prompt into the log.
         status = status_of(self._context, snapshot, deadline=deadline)
         if awaited.came and awaited.came.condition == "input" and status.waits_for_input is None:
-            # Its machine has just told that it waits, and is too busy to be asked again.
+            # Its host has just reported that it waits, and is too busy to be asked again.
             snapshot.reopen_log()
             status = replace(status, prompt=prompt_told(self._context, snapshot, waits=True))
         return Waited(status, awaited.came, output_of(self._context, snapshot, since, shown), cut_to_s)
@@ -261,7 +261,7 @@ class Wait:
             job.arm(patience.until())
 
     def _patience(self, jobs: Sequence[Awaited]) -> Patience:
-        """With silent shims, in one pass over the jobs. Half of what is left is for the passes that follow."""
+        """Return the patience with silent shims for one pass over the jobs: half of the time left, for later passes."""
         left_s = self._until - time.monotonic()
         return Patience(min(SHIM_PATIENCE_S, left_s / 2), len(jobs))
 

@@ -68,7 +68,7 @@ def unreachable(job: Job) -> str:
 
 
 def note(status: JobStatus) -> str:
-    """What it asks, or why it waits or has ended so; or that its machine does not answer."""
+    """Return its question, why it waits or why it ended; or that its machine does not answer."""
     if gone := unreachable(status.job):
         return gone
     if phase_word(status) == "waiting":

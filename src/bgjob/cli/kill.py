@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--give-up",
         action="store_true",
-        help="kill nothing: record jobs as lost whose machine will never answer again",
+        help="kill nothing: record jobs as lost whose host will never answer again",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object for each job")
     add_steered_jobs(parser, "*")

@@ -97,7 +97,7 @@ def _kept_only_if_opened(file: str) -> Iterator[None]:
 
 
 def _new_file(environ: Mapping[str, str], context: Context) -> str:
-    """Where a browser can read it. One in a sandbox (snap, flatpak) sees no hidden directory and not our /tmp."""
+    """Return a path that a browser can read. In a sandbox (snap, flatpak) it sees no hidden directory and no /tmp."""
     from bgjob.web.page.logins import HANDED
 
     own = environ.get("HOME", "")

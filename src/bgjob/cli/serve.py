@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-other-users",
         action="store_true",
         help="let other users of this machine connect, e.g. a proxy that runs as www-data; by default only processes "
-        "of this user and root can. Whoever gets hold of a token or of a browser's cookie can then run commands as "
-        "this user; another user can also use up all connections",
+        "of this user and root can. Anyone with a stolen token or browser cookie can then run commands as this "
+        "user, and any user can use up all connections",
     )
     parser.add_argument("--metrics", action="store_true", help="numbers for Prometheus, at /metrics")
 

@@ -34,7 +34,7 @@ import errno
 
 class BgjobError(Exception):
     trouble = ""
-    """What keeps a target from being used, if it is known: a word of core.target_trouble."""
+    """What keeps a target from being used, if known: a word of core.target_trouble."""
 
     def __init__(self, what: str, advice: str = "") -> None:
         self.what, self.advice = what, advice
@@ -151,7 +151,7 @@ class TargetUnreachable(BgjobError):
     """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
 
     def __init__(
-        self, target: str, why: str, advice: str = "Try again; its jobs go on without us.", trouble: str = ""
+        self, target: str, why: str, advice: str = "Try again; its jobs keep running.", trouble: str = ""
     ) -> None:
         super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
         self.target, self.why, self.trouble = target, why, trouble

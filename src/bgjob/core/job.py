@@ -31,7 +31,7 @@ EventKind = Literal[
 ]
 """Those that this version tells. Another version may tell more: an event of any kind is read."""
 AuditKind = Literal["kill_asked", "signal_sent", "input_sent", "refused", "logged_in", "token_used"]
-"""Those of the audit trail, which is a log of its own: told only to who asks for them."""
+"""The kinds of the audit trail, a log of its own that is shown only on request."""
 Event = dict[str, Any]
 """As the log has it: at, kind, job_id, and the details of its kind."""
 BEGINNING_CHARACTERS = 40
@@ -149,7 +149,7 @@ class Ended(Frozen):
 class Exited(Ended):
     code: int
     reason: str | None = None
-    """Of this and the others: what the engine of its target says of the end."""
+    """Why it ended, by the engine of its target. The other ends have it, too."""
 
 
 class Signaled(Ended):
@@ -160,7 +160,7 @@ class Signaled(Ended):
 
 
 class Killed(Ended):
-    """By us or the engine, because a caller asked: whatever the exit code says."""
+    """Killed by us or the engine because a caller asked for it, whatever the exit code says."""
 
     code: int | None
     signal: int | None
@@ -168,7 +168,7 @@ class Killed(Ended):
 
 
 class TimedOut(Ended):
-    """By us, because its time was up; by the engine, if there is a reason."""
+    """Ended because its time was up: by us, or by the engine if there is a reason."""
 
     code: int | None
     signal: int | None
@@ -316,7 +316,7 @@ def limit_word(state: State) -> LimitWord | None:
 
 
 def reason(state: State) -> str | None:
-    """Why it ended so, where there is more to say than its cause."""
+    """Return why it ended, if there is more to say than its cause."""
     return None if isinstance(state, Running) else state.reason
 
 

@@ -1,4 +1,4 @@
-r"""Regular expressions on machines without google-re2: in its syntax and in linear time, only slower.
+r"""Regular expressions on machines without google-re2: the same syntax, in linear time, but slower.
 
 Stands in for the two names of `re2` that bgjob.core.patterns uses: `Options` and `RE2`. A pattern becomes a
 program, a text is read once, and all threads of the program advance together (Thompson, Pike), so that nothing
@@ -39,7 +39,7 @@ Node = tuple[Any, ...]
 
 
 class Options:
-    """The attributes of re2's options that are looked at here; the others may be set."""
+    """The attributes of re2's options that are used here; others may be set."""
 
     def __init__(self) -> None:
         self.case_sensitive = True
@@ -47,7 +47,7 @@ class Options:
 
 
 class Invalid(Exception):
-    """In RE2's words: `missing ]: [b`."""
+    """The pattern is invalid. The message is RE2's: `missing ]: [b`."""
 
 
 # -- characters ---------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def _any_of(tests: list[Test]) -> Test:
 
 
 def _folded(test: Test) -> Test:
-    """Upper and lower case alike."""
+    """Make the test ignore case."""
     return lambda character: any(test(each) for each in {character, character.lower(), character.upper()})
 
 
@@ -114,7 +114,7 @@ def _category(escape: str) -> Test:
 
 
 def _escaped(escape: str) -> str | Test:
-    """The character, or the test of a class."""
+    """Return the character, or the test of a class."""
     sign = escape[1]
     if sign in "pP":
         return _category(escape)
@@ -132,7 +132,7 @@ def _escaped(escape: str) -> str | Test:
 
 
 def _class(text: str, at: int) -> tuple[Test, int]:
-    """The class that begins with the [ at this position, and where it ends."""
+    """Return the class that begins with the [ at this position, and where it ends."""
     begins, tests = at, list[Test]()
     negated = text.startswith("^", at + 1)
     at += 1 + negated
@@ -314,7 +314,7 @@ def _bounds(token: re.Match[str]) -> tuple[int, int | None]:
 
 
 def _repetitions(node: Node) -> int:
-    """How often a part of the tree is repeated at most, by counts that are nested."""
+    """Return how often a part of the tree can be repeated, as the product of nested counts."""
     match node:
         case "repeat", part, low, high, _:
             return int(max(1, low if high is None else high)) * _repetitions(part)
@@ -369,7 +369,7 @@ class Program:
         return len(self.steps) - 1
 
     def _emit(self, node: Node, then: int) -> int:
-        """The step that this part of the tree begins with, if `then` comes after it."""
+        """Emit this part of the tree, with `then` as the step after it. Return its first step."""
         match node:
             case "one", test:
                 return self._add(One(test, then))
@@ -403,7 +403,7 @@ class Program:
         return begins
 
     def closure(self, threads: Threads, before: Kind, after: Kind) -> Threads:
-        """The threads where each of these gets without reading a character, those preferred first."""
+        """Return where these threads get without reading a character, preferred threads first."""
         seen, reached = set[int](), list[tuple[int, int]]()
         for entry, origin in threads:
             stack = [entry]
@@ -437,7 +437,7 @@ def _kind(character: str) -> Kind:
 
 
 def _reads(test: Test, character: str) -> bool:
-    """A byte that is not UTF-8 is no character."""
+    """Return whether the test accepts this character. A byte that is not UTF-8 never passes."""
     return test(character) and not "\ud800" <= character <= "\udfff"
 
 
@@ -452,14 +452,14 @@ class ThreadSet:
 
 
 class Searcher:
-    """Whether a text has a match, and where. One for each way to begin: anywhere, or at the beginning."""
+    """Finds whether a text has a match, and where: anywhere, or only at its beginning if `anchored`."""
 
     def __init__(self, program: Program, *, anchored: bool) -> None:
         self._program, self._anchored = program, anchored
         self._forget()
 
     def _forget(self) -> None:
-        """Also all that can be reached from the first set: it is what holds the others."""
+        """Drop all kept sets, including the first, which refers to the others."""
         self._kept: dict[tuple[tuple[int, ...], Kind], ThreadSet] = {}
         self._weight = 0
         self._first = self._set((self._program.start,), Kind.EDGE)
@@ -477,7 +477,7 @@ class Searcher:
         return self._is_done(threads, Kind.EDGE)
 
     def _read(self, threads: ThreadSet, character: str) -> ThreadSet | None:
-        """None: there is a match before this character."""
+        """Return the threads after this character; None: there is a match before it."""
         self._weight += 1 + len(threads.entries)
         if self._weight > MAX_KEPT:
             self._forget()
@@ -503,7 +503,7 @@ class Searcher:
         return self._kept.setdefault((entries, before), ThreadSet(entries, before))
 
     def span(self, text: str) -> tuple[int, int] | None:
-        """Of the first match; of several that begin there, the one that backtracking would find."""
+        """Return the first match; if several begin there, the one that backtracking would find."""
         threads: Threads = []
         found = None
         before = Kind.EDGE
@@ -555,7 +555,7 @@ class RE2:
         return re.sub(rb"[^\w\x80-\xff]", rb"\\\g<0>", text)
 
     def Match(self, anchor: Anchor, data: Any, start: int, end: int) -> list[tuple[int, int]]:  # noqa: N802
-        """Runs of lines are not matched: they only make counting faster."""
+        """Return the first match. Runs of lines never match: they only make counting faster."""
         if not self._by_line:
             return self._match(self._searchers[anchor], bytes(data[start:end]), start)
         if anchor is not RE2.Anchor.UNANCHORED:
@@ -580,7 +580,7 @@ class RE2:
 
 
 def _lines(data: Any, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Each with its position."""
+    """Yield each line with its position."""
     if isinstance(data, memoryview):
         data, start, end, offset = bytes(data[start:end]), 0, end - start, start
     else:

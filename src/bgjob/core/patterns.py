@@ -129,7 +129,7 @@ class BothPatterns(WholePattern):
 
 
 def narrowed(outer: Sequence[WholePattern], inner: Sequence[WholePattern]) -> tuple[WholePattern, ...]:
-    """The allow-list of what both allow. An empty one allows everything."""
+    """Return an allow-list of what both lists allow. An empty list allows everything."""
     if not (outer and inner):
         return tuple(outer or inner)
     return tuple(BothPatterns(first, second) for first in outer for second in inner)
@@ -189,7 +189,7 @@ def first_of(patterns: Sequence[Pattern]) -> Pattern:
 
 
 def _engine(*, ignore_case: bool = False) -> tuple[Any, Any]:
-    """RE2 and its options. Where there is no google-re2, an engine of our own for the same syntax."""
+    """Return RE2 and its options, or our own engine for the same syntax if google-re2 is not installed."""
     try:
         import re2  # type: ignore[import-untyped]  # here: most starts do not need it
 

@@ -12,5 +12,5 @@ SCOPES: Mapping[Scope, str] = {
 
 
 def scopes_of_start(arguments: Mapping[str, Any]) -> tuple[Scope, ...]:
-    """What a start with these arguments of execute_command needs: a restart ends the job that runs."""
+    """Return the scopes that execute_command needs with these arguments: a restart ends the running job."""
     return ("run", "kill") if arguments.get("if_running") == "restart" else ("run",)

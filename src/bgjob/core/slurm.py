@@ -89,12 +89,12 @@ NEVER: Mapping[str, str] = {
     "QOSMin*": "it asks for less than its quality of service demands",
     "QOSNotAllowed": "its quality of service may not use this partition",
 }
-"""Reasons of a pending job that no waiting resolves, as patterns of a shell: the request itself is beyond a limit.
+"""Reasons of a pending job that waiting does not resolve, as shell patterns: the request itself is beyond a limit.
 
-Not among them: what ends by itself or is lifted in the daily run of a cluster, such as a partition or node that is
-down, a job that is held, a limit on the sum of several jobs (AssocGrp*, QOSGrp*, *PerUser), a reservation.
+They exclude what ends by itself or is lifted in the daily operation of a cluster, such as a partition or node that
+is down, a job that is held, a limit on the sum of several jobs (AssocGrp*, QOSGrp*, *PerUser), a reservation.
 """
-# Limits on the sum of what one user has at a time: they resolve.
+# Limits on the sum of what one user has at a time, which resolve.
 OF_A_SUM = ("*PerUser*", "*PerAccount*", "*JobsLimit", "*SubmitJob*")
 ENDS = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL"),
@@ -159,7 +159,7 @@ def _rank(state: EngineState) -> tuple[int, int]:
 
 
 def why_never(reason: str | None) -> str | None:
-    """Why a job that waits for this reason will never run; None: it may."""
+    """Return why a job that waits for this reason will never run; None if it may."""
     if reason is None or any(fnmatchcase(reason, pattern) for pattern in OF_A_SUM):
         return None
     why = next((why for pattern, why in NEVER.items() if fnmatchcase(reason, pattern)), None)
@@ -186,7 +186,7 @@ def final_outcome(
     outcome: Mapping[str, Any] | None, state: EngineState | None, *, is_cancelled: bool = False
 ) -> Record:
     """How a job that Slurm calls ended has ended. `outcome`: as its shim left it; `state`: what Slurm says, None if
-    Slurm has forgotten the job; `is_cancelled`: we asked for it, and Slurm's queue may not say so yet.
+    Slurm has forgotten the job; `is_cancelled`: we requested that, and Slurm's queue may not show it yet.
 
     The shim knows the job's own end, and Slurm why the job was made to end: all that a shim sees of a scancel, a time
     limit or a preemption is SIGTERM, and of a lack of memory it may see nothing.
@@ -200,7 +200,7 @@ def final_outcome(
 
 
 def cancelled_by(accounted: str) -> str:
-    """The reason of a job that others have cancelled. `accounted`: its states as sacct prints them, if it does."""
+    """Return the reason of a job that others have cancelled. `accounted`: its states as printed by sacct, or empty."""
     found = CANCELLED_BY.search(accounted)
     return f"Slurm: cancelled by uid {found[1]}" if found else "Slurm: cancelled, and not by bgjob"
 

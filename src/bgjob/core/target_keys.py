@@ -205,7 +205,7 @@ KEYS = (
         EVERY,
         f"{_A_WORD}: a program, or its path there",
         _matching(_WORD),
-        "Python 3.9 or newer there, this one or none; without it, one is looked for",
+        "Python 3.9 or newer on the host; if set, no other is used; if not, bgjob looks for one",
     ),
     Key(
         "home",

@@ -317,7 +317,7 @@ class LogWriter:
 
 
 def segment_bytes(limit_bytes: int) -> int:
-    """How large a segment becomes, its runs included."""
+    """Return how large a segment becomes, including its runs."""
     return min(max(limit_bytes // SEGMENTS_PER_LOG, SEGMENT_MIN_BYTES), SEGMENT_MAX_BYTES)
 
 

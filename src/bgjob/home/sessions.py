@@ -36,7 +36,7 @@ ASKED = ".asked-"
 # A cleaner may remove a directory that we have just made.
 TRIES = 3
 LOCK_TRIES = 10
-# At a time: each is a descriptor. Of an end beyond them the file is removed before it is reported.
+# Maximum at a time: each is a descriptor. The file of any further end is removed before the end is reported.
 MOST_CLAIMED = 200
 REMOVED = -1
 LOST: Record = {"cause": "lost"}
@@ -85,7 +85,7 @@ def outcome_of(home: str, job_id: str) -> Record | None:
 
 
 class Claims:
-    """The ends that one text reports. Until it is written nobody else reports them.
+    """The ends that one text reports. Until it is written, no other process reports them.
 
     If the process is killed before, the next one that looks reports them; if it is killed after the text was
     written and before `reported`, they are reported twice. Methods may be called from several threads.
@@ -105,11 +105,11 @@ class Claims:
         self._release(is_reported=True)
 
     def give_up(self) -> None:
-        """The text will not be written: others may report them, also those that are added later."""
+        """The text will not be written: others may report these ends and those that are added later."""
         self._release(is_reported=False)
 
     def deliver(self, write: Callable[[], object]) -> None:
-        """Writes the text. If that fails, others may report them."""
+        """Write the text. If that fails, others may report these ends."""
         try:
             write()
         except BaseException:
@@ -130,13 +130,13 @@ class Claims:
                 elif fd != REMOVED and is_reported:
                     os.unlink(path)
             except OSError:
-                pass  # another answer says it too
+                pass  # another answer has reported it
             if fd is not None and fd != REMOVED:
                 os.close(fd)
 
 
 def forget(home: str, session: str, job_id: str) -> None:
-    """The session need not be told of this end."""
+    """Stop expecting this end: the session does not have to be notified of it."""
     try:
         if _is_there(home, session):
             os.unlink(_entry(home, session, job_id))
@@ -145,7 +145,7 @@ def forget(home: str, session: str, job_id: str) -> None:
 
 
 def claim(home: str, session: str, job_id: str, claims: Claims) -> None:
-    """For an answer that says how the job ended, whether or not others have."""
+    """Claim this end for an answer that contains it, whether or not others have reported it."""
     if len(claims) < MOST_CLAIMED and (fd := hold(home, session, job_id)) is not None:
         claims.add(_entry(home, session, job_id), fd)
     elif _is_expected(home, session, job_id):
@@ -153,11 +153,11 @@ def claim(home: str, session: str, job_id: str, claims: Claims) -> None:
 
 
 def claim_unless_held(home: str, session: str, job_id: str, claims: Claims) -> bool:
-    """For news and hooks: False if another process reports this end, or a call waits for the job and will."""
+    """Claim this end for news or a hook. False: another process reports it, or a call that waits for the job will."""
     path, fd = _entry(home, session, job_id), _opened(home, session, job_id)
     if fd is None:
         return False
-    # Without a name it has been reported since we opened it.
+    # If the file has no name any more, the end was reported after we opened it.
     is_ours = try_lock(fd) and os.fstat(fd).st_nlink > 0
     if is_ours and len(claims) < MOST_CLAIMED:
         claims.add(path, fd)

@@ -35,7 +35,7 @@ TARGETS, TARGET, JOBS, LOCK, CONTROL, STATE, CURSORS = (
     *("state.json", "cursors"),
 )
 ABANDONED_S = 60.0
-# How far the request for a start has come, in the record of a job. Records of older versions do not say.
+# How far the request for a start has come, in the record of a job. Records of older versions lack it.
 HERE, SENT, TAKEN = HANDOVERS = ("here", "sent", "taken")
 # What programs that reach other machines need beside the variables that every detached process has.
 KEPT = frozenset(

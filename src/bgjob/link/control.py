@@ -22,7 +22,7 @@ SOCKET_PATH_MAX_BYTES = 100
 ANSWER_MAX_BYTES, READ_BYTES = 1 << 20, 1 << 16
 MOST_BYTES = 1 << 63
 CONNECT_PATIENCE_S, CONNECT_AGAIN_S = 2.0, 0.005
-# Parts of a call's patience, where its jobs are not counted beforehand.
+# Parts of a call's patience if its jobs are not counted beforehand.
 SOME = 4
 
 
@@ -71,7 +71,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
 
 
 class Patience:
-    """How long one call waits for silent shims: for all of its jobs together no longer than for one.
+    """How long one call waits for silent shims: no longer for all of its jobs together than for one.
 
     Each job gets a part of what is left, so a few silent shims do not use up the time of those that answer.
     """
@@ -80,7 +80,7 @@ class Patience:
         self._deadline, self._parts = time.monotonic() + seconds, max(1, parts)
 
     def until(self) -> float:
-        """When to give up on the next job, by the monotonic clock."""
+        """Return when to give up on the next job, by the monotonic clock."""
         now = time.monotonic()
         return now + max(0.0, self._deadline - now) / self._parts
 
@@ -147,7 +147,7 @@ class ShimConnection:
 
 
 def ask_shim(path: str, deadline: float, **request: object) -> Answer:
-    """One question to one shim, answered by a time of the monotonic clock: else TimeoutError, or NoShim."""
+    """Query one shim, which must answer by this time of the monotonic clock: else TimeoutError, or NoShim."""
     if time.monotonic() >= deadline:
         raise TimeoutError
     with ShimConnection(path, deadline) as shim:

@@ -45,7 +45,7 @@ class Hold:
         self.listener.listen(BACKLOG)
 
     def accepted(self) -> Iterator[socket.socket]:
-        """The next starter's connection, for the time of the loop; none if it is another user's."""
+        """Yield the next starter's connection, open inside the loop only; nothing if it is another user's."""
         with self.listener.accept()[0] as starter:
             if is_own(unix_peer(starter)):
                 yield starter

@@ -37,11 +37,11 @@ class Handover(Frozen):
     environment: Mapping[str, str]
     """The job's own."""
     inherited: Mapping[str, str]
-    """What supervisors are started with. The job can read it in /proc, so it holds nothing hidden from jobs."""
+    """The environment of supervisors. The job can read it in /proc, so it lacks the variables hidden from jobs."""
 
 
 Launch = Callable[[Handover, list[int]], bool]
-"""Gives the directory of a job and its descriptors to a shim. False: there is none."""
+"""Passes the directory of a job and its descriptors to a shim. False: there is no shim to take them."""
 
 
 class Start:

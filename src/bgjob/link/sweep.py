@@ -123,9 +123,9 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
 
 
 class Pin:
-    """A process that is signalled and waited for by a pidfd, so that another with its pid is left alone.
+    """A process, held by a pidfd so that another process with its pid is never signalled.
 
-    A Python that was built without pidfds has the pid, and the moment at which the process was started.
+    A Python that was built without pidfds uses the pid and the start time of the process.
     """
 
     def __init__(self, pid: int) -> None:
@@ -141,7 +141,7 @@ class Pin:
             signal.pidfd_send_signal(self._fd, number)
 
     def is_gone(self, patience_s: float) -> bool:
-        """Whether it ends in time."""
+        """Return whether it ends in time."""
         if self._fd is not None:
             return is_readable(self._fd, patience_s)
         deadline = time.monotonic() + patience_s

@@ -73,7 +73,7 @@ class Caller:
                 self._send(message)
 
     def answer(self, send: Callable[[Callable[[], None]], None]) -> None:
-        """`send`: sends the answer and calls back when it is written. A cancelled request gets none."""
+        """Answer the request, unless it was cancelled. `send` sends the answer and calls back when it is written."""
         with self._mutex:
             if self.is_cancelled:
                 self.claims.give_up()

@@ -101,7 +101,7 @@ def cause_of(state: State) -> CauseWord | None:
 
 
 def reason_of(job: Job, place: Place | None) -> str | None:
-    """Why a job waits, or why it ended so: it did not start, it is lost, its engine ended it."""
+    """Return why a job waits, or why it ended: it did not start, it is lost, its engine ended it."""
     if place:
         return place.reason
     return reason(job.state) or (job.remote.reason if job.remote else None)

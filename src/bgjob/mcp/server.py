@@ -62,7 +62,7 @@ FOLDERS = (
     "terminal",
     "watch",
 )
-"""What a server may come to use."""
+"""The folders of the package that a server may use."""
 PACKAGES = ("re2", "pyte")
 
 
@@ -90,7 +90,7 @@ def server_for(jobs: Jobs, server: Server = SERVER) -> Server:
 
 
 def read_schemas() -> None:
-    """The other file of the package that is read late."""
+    """Read the tool schemas, a file of the package that is otherwise read late."""
     from bgjob.mcp.tools import TOOLS
 
     _ = TOOLS.schemas

@@ -86,7 +86,7 @@ def without_hidden(text: str) -> str:
 
 
 def quoted(text: str, most: int) -> str:
-    """One line in quotes, which nothing inside can close: it reads as data, never as words of ours."""
+    """Return the text as one quoted line, which nothing inside can close: it reads as data, never as our own text."""
     import json  # here: `bgjob --version` does without
 
     return json.dumps(one_line(text, most), ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Runs on the other machine before any of our code is there: takes the code in, and becomes the agent.
 
-It is sent as text to `python3 -I -S -c`, so it stands alone, and on Python 3.9; the agent names what is in its
-way by `trouble_of`. First comes an order, on a line:
+It is sent as text to `python3 -I -S -c`, so it needs no other module, and runs on Python 3.9. The agent, too, names
+its trouble by `trouble_of`. First comes an order, on a line:
 
     {"names": {"3.9": hash, "3.11": hash}, "code_root": …, "environ": {…}, "arguments": […]}
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def trouble_of(error: BaseException | None) -> str:
-    """The word of core.target_trouble for what is in our way here; empty: there is none."""
+    """Return the word of core.target_trouble for this error; empty if it has none."""
     if isinstance(error, NotOursAlone):
         return "home_unsafe"
     if isinstance(error, ImportError):

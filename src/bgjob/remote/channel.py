@@ -45,7 +45,7 @@ READ_BYTES = 1 << 16
 MOST_NOISE_LINES, MOST_NOISE_BYTES = 10_000, 4 << 20
 # Of what the transport prints on stderr.
 LAST_WORDS_BYTES, LAST_WORDS_LINES, LAST_WORDS_S = 4000, 3, 0.2
-# Of one stream, what a slow reader has not taken yet.
+# Maximum that a slow reader of a stream may leave unread.
 UNREAD_MAX_BYTES = 16 << 20
 LOWERED_BELOW = [3, 11]
 CUT, CLOSED = "the connection was cut", "the connection was closed before the agent answered"
@@ -61,7 +61,7 @@ class NotStarted(Exception):
 
 
 class LoginEnded(Exception):
-    """Before our agent ran."""
+    """The login shell, or what it ran, ended before our agent ran."""
 
 
 class Stream:
@@ -100,7 +100,7 @@ class Stream:
         if isinstance(part, bytes):
             self._unread_bytes += len(part)
             if self._is_closed and part:
-                return  # nobody reads it
+                return  # it will not be read
         if self._unread_bytes > UNREAD_MAX_BYTES:
             self.close()
             part = BgjobError("It sends faster than it is read.")
@@ -128,7 +128,7 @@ class Pipe(Protocol):
 class LastWords:
     """The end of what the transport prints on stderr, e.g. ssh: Permission denied (publickey).
 
-    A pipe of our own: a ControlMaster may keep it open, and nobody waits for its end.
+    A pipe of our own: a ControlMaster may keep it open, so its end is not waited for.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Channel:
         self._stdin, self._stdout = process.stdin, process.stdout
         self._numbers = itertools.count(1)
         self._calls: dict[int, Call] = {}
-        # Calls that nobody waits for any more: their answers may still come, once each.
+        # Calls that were cancelled: each may still get its one answer.
         self._given_up: set[int] = set()
         self._streams: dict[int, Stream] = {}
         self._broken = asyncio.Event()
@@ -262,12 +262,12 @@ class Channel:
             raise LoginEnded
 
     def _printed(self) -> str:
-        """The last lines before our agent ran, of its login shell or of a forced command."""
+        """Return the last lines of the login shell or a forced command before our agent ran."""
         text = "; ".join(line.decode(errors="replace") for line in self._noise)
         return f" ({said(self._target, text)})" if text else ""
 
     async def _login_ended(self, order: Order) -> TargetUnreachable:
-        """ssh exits with 255 if it has failed itself, else with the code of what ran on the host."""
+        """Return the error. ssh exits with 255 if it has failed itself, else with the code of what ran on the host."""
         await self._has_ended()
         code = getattr(self._process, "returncode", None)
         if code == SSH_FAILED or not order.is_quoted:
@@ -284,7 +284,7 @@ class Channel:
         return self._met(HELLO, line, Order())
 
     def _met(self, shape: Shape, line: bytes, order: Order) -> Message:
-        """The error for which the agent cannot serve; NotStarted: something else is in its way on the host."""
+        """Return the message. Raise the error for which the agent cannot serve; NotStarted: it cannot even run."""
         message = received(line.removeprefix(MARK))
         if "error" in message:
             failure = checked(ERROR, message["error"], "error")
@@ -351,7 +351,7 @@ class Channel:
             while (line := await self._stdout.readline()).endswith(b"\n"):
                 self._heard_at = asyncio.get_running_loop().time()
                 self._take(received(line))
-                await asyncio.sleep(0)  # others have their turn, whatever a host sends
+                await asyncio.sleep(0)  # other tasks get their turn, whatever a host sends
         except OSError as error:
             why = str(error)
         except (Malformed, ValueError) as error:
@@ -364,7 +364,7 @@ class Channel:
         self._break(why)
 
     def _take(self, message: Message) -> None:
-        """Malformed: it is nothing that was asked for."""
+        """Pass on an answer or part of one. Malformed: it was not requested."""
         number = message.get("id")
         if "id" not in message:
             return  # a beat, or a kind of message that a newer agent has
@@ -434,7 +434,7 @@ class Channel:
             self._stderr.close()
 
     async def _has_ended(self) -> bool:
-        """False: it goes on after the end of its stdin. What it still prints is read, or its end is never seen."""
+        """Return whether it ends once its stdin is closed. Its output is read, or its end would not be seen."""
         self._stdin.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):

@@ -18,7 +18,7 @@ class NoAnswer(TargetUnreachable):
 
 
 class NotUnderstood(TargetUnreachable):
-    """By the relay: it was started by an older version."""
+    """The relay does not know the request: an older version has started it."""
 
 
 def ask_relay(
@@ -30,7 +30,7 @@ def ask_relay(
             relay.send(patience_s, b"", **request)
             answer = relay.receive(patience_s)
     except NoShim as error:
-        raise NoAnswer(target, f"its relay has ended meanwhile: {error}", trouble="relay_gone") from None
+        raise NoAnswer(target, f"its relay has ended: {error}", trouble="relay_gone") from None
     except TimeoutError:
         raise NoAnswer(target, f"no answer within {patience_s:g} s", trouble="no_answer") from None
     return _understood(target, str(request["op"]), answer)

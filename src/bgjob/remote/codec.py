@@ -22,7 +22,7 @@ Message = dict[str, Any]
 ONE_PIECE_BYTES = 1000
 # Of what a compressed line holds: more is no message of ours.
 MESSAGE_MAX_BYTES = 256 << 20
-# Of a record of a job: a larger one is not sent, and not taken.
+# Maximum size of a job's record: a larger one is neither sent nor accepted.
 RECORD_MAX_BYTES = 1 << 18
 FASTEST = 1
 BEAT: Message = {"beat": 1}

@@ -1,7 +1,7 @@
 """The copy of a job's log: bounded as the log itself is, whatever its host sends.
 
-A host that keeps to the limit of the job is copied byte by byte. Of one that does not, the first segment and the
-newest ones stay, as `home.log_writer` has it; readers see a gap where segments were deleted.
+If the host keeps to the limit of the job, its log is copied byte by byte. If not, the first segment and the newest
+ones stay, as with `home.log_writer`; readers see a gap where segments were deleted.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ OVERHEAD_BYTES, SPARE_SEGMENTS, SPARE_BYTES, MOST_FILES = 1 << 16, 4, 1 << 20, 4
 
 class CopiedLog:
     def __init__(self, directory: str, limit_bytes: int) -> None:
-        """`directory`: of the job; `limit_bytes`: what is kept of its output."""
+        """`directory`: the job's directory. `limit_bytes`: how much of its output is kept."""
         self._directory = f"{directory}/{LOG}"
         segment = segment_bytes(limit_bytes)
         self._file_max_bytes = segment + OVERHEAD_BYTES
@@ -36,14 +36,14 @@ class CopiedLog:
         return {name: os.stat(f"{self._directory}/{name}").st_size for name in os.listdir(self._directory)}
 
     def have(self) -> dict[str, int]:
-        """How much of each file is here."""
+        """Return how many bytes of each file are here."""
         return {f"{LOG}/{name}": size for name, size in self._found().items()}
 
     def append(self, name: str, at: int, data: bytes) -> None:
-        """OSError: it could not be written, or does not continue what is here."""
+        """Append a piece of a file. OSError: it could not be written, or leaves a gap."""
         file = _file(name)
         data = data[: max(0, self._file_max_bytes - at)]
-        if at < self._file_max_bytes:  # no file of a log that keeps its limit is as large
+        if at < self._file_max_bytes:  # no file of a log within its limit is larger
             self._write(file, at, data)
         self._make_room()
 
@@ -56,7 +56,7 @@ class CopiedLog:
         try:
             if os.fstat(fd).st_size < at:
                 raise OSError(f"{LOG}/{file} has {os.fstat(fd).st_size} bytes here, and not {at}")
-            os.ftruncate(fd, at)  # a piece that is sent again counts
+            os.ftruncate(fd, at)  # a piece that is sent again replaces the old one
             os.lseek(fd, at, os.SEEK_SET)
             jobdir.write_all(fd, data)
         finally:
@@ -66,7 +66,7 @@ class CopiedLog:
             self.end = max(self.end, int(file) + at + len(data))
 
     def remove(self, name: str) -> None:
-        """The data first: a reader that finds no data does not read the runs."""
+        """Remove a file, the data first: a reader that finds no data does not read the runs."""
         file = _file(name)
         for each in (file.removesuffix(RUNS_SUFFIX), file):
             self._unlink(each)
@@ -92,7 +92,7 @@ class CopiedLog:
 
 
 def _file(name: str) -> str:
-    """A name that a host sends is not trusted: it may lead out of the directory."""
+    """Return the checked name. A name from a host could lead out of the directory."""
     found = FILE.fullmatch(name)
     if found is None:
         raise OSError(f"{name[:80]!r} is not the name of a file of a log")

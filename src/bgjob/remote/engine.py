@@ -22,12 +22,12 @@ class Engine(Protocol):
     async def start(self, replica: Replica) -> None:
         """TargetUnreachable: nothing was sent. Another BgjobError: the target refuses the job.
 
-        It returns also if the answer is lost on its way: then the job is asked for again, by its id. And if the
-        job was killed while it waited: then nothing is sent.
+        It also returns if the answer is lost on its way, as the job is then queried again by its id, and if the job
+        was killed while it waited, as nothing is sent then.
         """
 
     async def check(self, start: Mapping[str, Any]) -> None:
-        """BgjobError: it cannot be reached, or would refuse this start. Nothing is started."""
+        """Raise BgjobError if it cannot be reached or would refuse this start. Nothing is started."""
 
     async def follow(self, replica: Replica) -> None:
         """A job of an earlier relay: it may be anywhere between its request and its end."""
@@ -42,10 +42,10 @@ class Engine(Protocol):
         """Answered once nothing of the job is left, with its status and the number of its processes."""
 
     async def drop(self, replica: Replica) -> None:
-        """The job is over, as it was never sent or is given up: give back what was taken for it."""
+        """Release what the job was given: it is over, because it was never sent or is given up."""
 
     async def check_entry(self) -> None:
-        """TargetUnreachable: no job could start, by what its entry in the file says: home, python, partition."""
+        """Raise TargetUnreachable if no job could start with its entry in the file: home, python, partition."""
 
     async def info(self) -> Mapping[str, Any]: ...
 

@@ -21,7 +21,7 @@ NEWS_S, NEWS_BYTES = 30.0, 1 << 19
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 15.0
 STEADY_S = 5.0
 FOLLOWED_AT_ONCE = 20
-# Of a host that tells of events without a pause: our log keeps 16 MB of all jobs.
+# Pace of a host that sends events without a pause: our log keeps 16 MB for all jobs.
 BURST_BYTES, EVENTS_BYTES_PER_S = 1 << 20, 1 << 16
 # An agent pauses as long between two answers with news.
 BREATHER_S = 0.01
@@ -59,7 +59,7 @@ class Host:
         self.hello: Mapping[str, Any] = {}
         self._early_ends: dict[str, Mapping[str, Any]] = {}
         self._is_doubtful = False
-        """True: its last connection answered nonsense. It counts as reached once it has told some news."""
+        """True if its last connection answered nonsense. It counts as reached once it has sent news."""
         self._event_bytes, self._paced_at = 0.0, 0.0
 
     @property
@@ -110,14 +110,14 @@ class Host:
                 await self._channel.call("unfollow", job=replica.id)
 
     async def copied(self, replica: Replica, log_end: int, *, outcome: bool = False) -> None:
-        """Until what an answer has told of the job is here: its reader must not see less.
+        """Wait until the copy of the job has all that an answer was based on: its reader must not see less.
 
-        While the machine cannot be reached, that takes as long.
+        While the host cannot be reached, this keeps waiting.
         """
         if not replica.has(log_end, outcome=outcome):
             replica.asked += 1
             look = replica.asked
-            with contextlib.suppress(TargetUnreachable):  # it is asked for again at the next connection
+            with contextlib.suppress(TargetUnreachable):  # it is requested again at the next connection
                 await self._ask_to_look(self._channel, replica)
             await replica.until_has(log_end, outcome=outcome, look=look)
 
@@ -243,7 +243,7 @@ class Host:
         await asyncio.sleep(self._pause_after(news["events"]))
 
     def _pause_after(self, events: list[dict[str, Any]]) -> float:
-        """So long that a host which floods does not wash the events of all other jobs out of our log."""
+        """Return a pause that keeps a flooding host from pushing the events of other jobs out of our log."""
         now = time.monotonic()
         left = max(0.0, self._event_bytes - (now - self._paced_at) * EVENTS_BYTES_PER_S)
         self._event_bytes, self._paced_at = left + sum(len(str(event)) for event in events), now

@@ -37,7 +37,7 @@ class Order(Frozen):
     environ: Mapping[str, str] = NOTHING
     """Beside the variables that it has over there, e.g. BGJOB_HOME. A ~ is the home directory over there."""
     python: str | None = None
-    """This one or none: what was asked for is never replaced by another. None: it is looked for."""
+    """The only Python to use: a configured one is never replaced by another. None: look for one."""
     code_root: str | None = None
     """Where the code is to live; None: in the home over there."""
     arguments: Sequence[str] = ()
@@ -56,7 +56,7 @@ def command(order: Order) -> list[str]:
 
 
 def lacks_python(order: Order, state: str) -> tuple[str, str]:
-    """Why no Python there runs us, and the word for it."""
+    """Return why no Python on the host can run the agent, and the word of core.target_trouble for it."""
     state = state if state in STATES else "broken"
     if order.python:
         return f"its python, set to {order.python}, {STATES[state]}", f"own_python_{state}"

@@ -1,4 +1,4 @@
-"""What may arrive from a host: the shape of each message, checked here before anything else sees it.
+"""The messages that may arrive from a host. Each has a shape, which is checked here before anything else sees it.
 
 A host may be broken, hostile, or of another version. An answer that breaks its shape breaks the channel it came
 over, so that its target is `unreachable: it answered nonsense (...)`, and nothing else is disturbed. Unknown fields
@@ -77,7 +77,7 @@ Shape = Fields | Each | Named | Maybe | Rule
 
 
 def checked(shape: Shape, value: object, where: str = "it") -> Any:
-    """The value, without fields that are unknown. Malformed: it has another shape."""
+    """Return the value without unknown fields. Malformed: it has another shape."""
     match shape:
         case Fields():
             return _checked_fields(shape, _of(dict, value, where), where)
@@ -116,11 +116,11 @@ def _check(rule: Rule, value: object, where: str) -> None:
 
 
 def received(line: bytes) -> Message:
-    """The message of a line from a host. Malformed: it is none, or too large to be held in memory."""
+    """Decode a line from a host. Malformed: it does not hold a message, or one that is too large for our memory."""
     try:
         message = decode(line, MESSAGE_MAX_BYTES, _parsed)
     except ValueError as problem:
-        raise Malformed(f"a line that is no message: {problem}") from None
+        raise Malformed(f"a line is not a message: {problem}") from None
     return message
 
 
@@ -131,7 +131,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """What every text, file and terminal can hold: no half characters, no numbers without an end."""
+    """Return the value as any text, file or terminal can hold it: without half characters or endless numbers."""
     if depth > MOST_DEPTH:
         raise ValueError("a message is nested too deep")
     match value:
@@ -155,13 +155,13 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def said(target: str, text: str) -> str:
-    """Words of a host as one of our messages shows them: quoted, on one line, bounded, and never as ours."""
+    """Quote text of a host for a message: attributed to the host, on one line, and bounded."""
     words = " ".join(clean(text).split())
     return f"{target} says: {words if len(words) <= MOST_SAID else words[:MOST_SAID] + '…'!r}"
 
 
 def refusal(target: str, packed: object) -> BgjobError:
-    """An error of a host: one of ours of the same kind, which quotes it."""
+    """Return our own error of the same kind as the host's, which quotes it."""
     error = checked(ERROR, packed, "error")
     text = said(target, error["text"])
     own = {"target": target, "why": text, "argument": "", "problem": text}
@@ -193,7 +193,7 @@ def _is_kind(value: object) -> bool:
 
 
 def _is_log_file(value: object) -> bool:
-    """It may not lead out of the directory of the log."""
+    """A name of another form could lead out of the directory of the log."""
     return isinstance(value, str) and LOG_FILE.fullmatch(value) is not None
 
 
@@ -223,7 +223,7 @@ def _is_object(value: object) -> bool:
 
 
 def _is_record(value: object) -> bool:
-    """What it holds is checked by whoever reads it: the job itself may have written it."""
+    """Only the size is checked here: the job itself may write its records, so their readers check the rest."""
     return isinstance(value, dict) and len(json.dumps(value)) <= RECORD_MAX_BYTES
 
 

@@ -221,7 +221,7 @@ class RayEngine:
         await self._forget(replica)
 
     async def check_entry(self) -> None:
-        """Its workers' Python runs the agent, and its home can be used: on one of its nodes."""
+        """Check on one node that its workers' Python can run the agent and that its home can be used."""
         alive = [node["node"] for node in await self._gateway.info() if node["alive"]]
         if not alive:
             raise TargetUnreachable(self._target().name, "no node of the cluster is alive")

@@ -239,7 +239,7 @@ class Pipe:
             self.stdout.feed_eof()
             self._ended.set()
         elif len(getattr(self.stdout, "_buffer", b"")) > UNREAD_MAX_BYTES:
-            self.kill()  # it prints faster than anybody can read
+            self.kill()  # it prints faster than its output is read
         elif not self._ended.is_set():
             self.stdout.feed_data(data)
 

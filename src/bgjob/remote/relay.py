@@ -9,7 +9,7 @@ At its socket, one JSON line in and one out:
 
 {"op": "start", "job": ID}       a job whose directory was just made; answered once the target has it
                                  with "pending": it was sent, and no answer has come
-                                 A refusal is on disk before it is answered: whoever asked may be gone
+                                 A refusal is on disk before it is answered: the starter may be gone
 {"op": "check", "start": {…}}    whether such a start would be refused: before a job is killed for it
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
 {"op": "give_up", "job": ID}     the job is lost: its machine cannot be reached
@@ -154,7 +154,7 @@ class Relay:
                 self._go_on_with(replica)
 
     def _go_on_with(self, replica: Replica) -> None:
-        """A job that was never sent is started, as its starter wanted; any other is somewhere over there."""
+        """Start a job that was never sent, as its starter wanted, and follow any other on its target."""
         if replica.is_unsent:
             self._begin(replica)
         else:
@@ -181,7 +181,7 @@ class Relay:
             target_dir.remove(HERE, self._name, job_id)
             return None
         if replica.get("handover") == target_dir.TAKEN:
-            replica.drop_request()  # the relay before us was killed before it could
+            replica.drop_request()  # the previous relay was killed before it could
         self._replicas[job_id] = replica
         self._proxies[job_id] = proxy = ControlProxy(replica, self._engine)
         await proxy.listen()
@@ -263,21 +263,21 @@ class Relay:
         return {"pending": self._why_pending(replica)} if is_pending else {}
 
     def _begin(self, replica: Replica) -> "asyncio.Task[BgjobError | None]":
-        """The one attempt to start it: its starter may come while we are at it already."""
+        """Return the one attempt to start it: its starter may ask for it while that is under way."""
         if replica.id not in self._starts:
             self._starts[replica.id] = task = background.start(self._begun(replica))
             task.add_done_callback(lambda _: self._starts.pop(replica.id, None))
         return self._starts[replica.id]
 
     async def _begun(self, replica: Replica) -> BgjobError | None:
-        """Why its target does not have it."""
+        """Start it, and return why its target refused it; None if it did not."""
         try:
             await self._engine.start(replica)
         except BgjobError as error:
             refusal = error
         except OSError as error:  # our own disk
             refusal = CannotStart(error, HERE)
-            if not replica.is_unsent:  # it may run: another relay asks for it again
+            if not replica.is_unsent:  # it may be running: another relay queries it again
                 raise
         else:
             return None
@@ -295,10 +295,10 @@ class Relay:
         return (host and host.why) or "it has not answered yet"
 
     async def _refuse(self, replica: Replica, why: str) -> None:
-        """It ends here, on disk. Its starter, if there is one, removes it and tells the caller why."""
+        """Record its end on disk. Its starter, if it is alive, removes the job and returns the reason to its caller."""
         try:
             replica.refuse(why)
-        except OSError:  # the disk is full: what stays registered is tried again
+        except OSError:  # the disk is full: the job stays registered and is tried again
             self._replicas.pop(replica.id)
             await self._proxies.pop(replica.id).close()
             return replica.release()
@@ -321,7 +321,7 @@ class Relay:
         return answer
 
     async def _give_up(self, job: str) -> Mapping[str, Any]:
-        """Its machine does not answer, and never will."""
+        """Record the job as lost: its host does not answer and never will."""
         replica = self._replicas.get(job)
         if replica is None:
             raise JobNotFound(job)

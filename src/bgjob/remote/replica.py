@@ -27,7 +27,7 @@ RECORDS = frozenset((jobdir.RUN, jobdir.RUNS, jobdir.TERMINAL, jobdir.LIMITS, OU
 # Of an outcome, what the event of an end tells.
 ENDED_WORDS = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 LOCK_TRIES = 50
-# Slurm may know better than a shim how a job ended: until it has said so, the outcome is not here.
+# Slurm may know better than a shim how a job ended: the outcome is written only after its answer.
 ENGINES_WORD_S = 1.0
 
 
@@ -49,7 +49,7 @@ class Replica:
         """True: an outcome that its machine tells is not its end yet, but kept for who decides on that."""
         self.told_outcome: Mapping[str, Any] | None = None
         self.asked = self.looked = 0
-        """Looks at the job that its machine was asked for, and has answered. See Host.copied."""
+        """The numbers of the last look that was requested and the last that was answered. See Host.copied."""
         self._changed = asyncio.Event()
 
     # -- what is known -----------------------------------------------------------------------------
@@ -64,11 +64,11 @@ class Replica:
 
     @property
     def is_unsent(self) -> bool:
-        """Provably nothing of it has left this machine: whoever asks for it may end it here."""
+        """Whether provably nothing of it has left this machine, so that it can be ended here."""
         return self.phase == "submitting" and self.get("handover") == target_dir.HERE and not self.is_over
 
     def sending(self) -> None:
-        """Before the first request: from now on only its target knows whether it runs."""
+        """Note that the first request is about to be sent: from now on only the target knows whether it runs."""
         self.note(handover=target_dir.SENT)
 
     @property
@@ -162,7 +162,7 @@ class Replica:
         return max(0.0, time.time() - started_at) if isinstance(started_at, int | float) else 0.0
 
     def refuse(self, why: str) -> None:
-        """Nothing was started. Its starter tells that, or whoever finds its end without an event."""
+        """Record that nothing was started. Its starter writes the event, or the process that finds it missing."""
         if not self.has_outcome:
             self._write_outcome(jobdir.unstarted(cause="never_started", reason=why))
         self.finish()
@@ -197,7 +197,7 @@ class Replica:
         self._changed = asyncio.Event()
 
     async def until_has(self, log_end: int, *, outcome: bool, look: int) -> None:
-        """Until so much of the log is here; or all that there is, if the log has a gap there: then that look tells."""
+        """Wait until the log reaches this offset, or that look is answered: a log with a gap may never reach it."""
         while not (self.has(log_end, outcome=outcome) or self.looked >= look):
             await self._changed.wait()
         with contextlib.suppress(TimeoutError):
@@ -209,7 +209,7 @@ class Replica:
         return self.is_over or (self.log_end >= log_end and (self.has_outcome or not outcome))
 
     def note_look(self, number: int) -> None:
-        """All that its machine had when it was asked for this look is here."""
+        """Note that all that its host had when this look was requested is here."""
         self.looked = max(self.looked, number)
         self._wake()
 

@@ -139,7 +139,7 @@ class Slurm:
         return _taken(record, log)
 
     async def why_cancelled(self, engine_id: str) -> str:
-        """By whom, if the cluster keeps accounts."""
+        """Return the reason of a cancelled job, with the uid that did it if the cluster keeps accounts."""
         with contextlib.suppress(TargetUnreachable):
             return cancelled_by((await self._ask(shell(slurm_scripts.ENDED, engine_id))).out)
         return cancelled_by("")
@@ -160,7 +160,7 @@ class Slurm:
             raise TargetUnreachable(self.target, NONSENSE.format(why=problem)) from None
 
     async def check(self, resources: Resources) -> None:
-        """ImpossibleRequest: no job that asks for this could start. TargetUnreachable: its directory cannot be used."""
+        """ImpossibleRequest: no job with these resources could start. TargetUnreachable: its directory is unusable."""
         await self._change(shell(slurm_scripts.CHECK, self.root, *sbatch_flags(resources), "--wrap=true"))
 
     def channel_argv(self, engine_id: str, *command: str) -> list[str]:

@@ -60,7 +60,7 @@ class SlurmEngine:
         self._sessions: dict[str, EngineState] = {}
         # When each job was first not seen, or seen to be gone.
         self._gone_since: dict[str, float] = {}
-        # By us: Slurm has nothing to tell of their ends, and of those that it was to cancel no more than that.
+        # Ended by us: Slurm cannot add anything about them, nor about those that it was asked to cancel.
         self._killed: set[str] = set()
         self._cancelled: set[str] = set()
         self._polling: asyncio.Task[None] | None = None
@@ -282,7 +282,7 @@ class SlurmEngine:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look_without_slurm(self, slurm: Slurm) -> None:
-        """Batch scripts start jobs and say so in a file, also while Slurm is too busy to answer."""
+        """Look for started jobs in files: batch scripts write them even while Slurm is too busy to answer."""
         started = await self._started(slurm, self._states, FRESH_WITHOUT_SLURM_S)
         self._states = {**self._states, **started}
         for job_id, state in started.items():
@@ -318,7 +318,7 @@ class SlurmEngine:
 
     async def _consider_present(self, replica: Replica, state: EngineState) -> None:
         if state.phase == "queued" and replica.phase == "running" and not replica.get("session"):
-            return  # it was found on its node, and Slurm's queue was asked before that
+            return  # it was found on its node after Slurm's queue was queried
         if state.phase == "queued" and (why := why_never(state.reason)):
             return await self._refuse(replica, why)
         if replica.get("session") and replica.request is not None:
@@ -329,7 +329,7 @@ class SlurmEngine:
         replica.note(phase="queued", engine_id=state.engine_id, reason=_why_queued(state))
 
     async def _refuse(self, replica: Replica, why: str) -> None:
-        """A limit was lowered while it waited, or its submission was answered before Slurm knew."""
+        """Cancel a job that can never run: a limit was lowered, or Slurm noticed it only after the submission."""
         slurm, session = await self._connected(), replica.get("session")
         await (slurm.release(session) if session else slurm.cancel(replica.id))
         await self._conclude(replica, {"cause": "never_started", "reason": f"Slurm: {why}"})
@@ -387,7 +387,7 @@ class SlurmEngine:
     async def _final(
         self, replica: Replica, outcome: Mapping[str, Any] | None, state: EngineState | None
     ) -> Mapping[str, Any]:
-        """How it ended; of a job that others have cancelled, with who did."""
+        """Return how it ended, and who cancelled it if others did."""
         final = final_outcome(outcome, state, is_cancelled=replica.id in self._cancelled)
         if final["cause"] == "killed" and state and state.end == CANCELLED and replica.id not in self._killed:
             final["reason"] = await (await self._connected()).why_cancelled(state.engine_id)
@@ -451,7 +451,7 @@ class SlurmEngine:
         await self._forget(replica)
 
     async def check_entry(self) -> None:
-        """The Python of the login node and the shared directory have been used to connect."""
+        """Check partition, account and directory. The login node's Python was used to connect."""
         target = self._target()
         try:
             await (await self._connected()).check(_resources({}, target))

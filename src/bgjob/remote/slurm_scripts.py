@@ -30,15 +30,15 @@ def _find(states: str) -> str:
     return f'known=$({squeue}) || exit {UNKNOWN}; number=$(echo "$known" | {first});'
 
 
-# A node that is down now may come back: that is no reason to refuse the job. Neither is what a controller says that
-# was just started, and does not know its nodes yet.
+# A job is not refused because a node is down, which may come back, nor by a controller that was just started and
+# does not know its nodes yet.
 _TRY = (
     'why=$(sbatch --test-only "$@" 2>&1 < /dev/null) || case $why in *"down, drained"*|*"are busy"*) ;; '
     "*) case $(sinfo --noheader --format=%t) in *unk*) "
     f'echo "Slurm was just started, and does not know all of its nodes yet" >&2; exit {UNKNOWN};; esac; '
     f'echo "$why" >&2; exit {IMPOSSIBLE};; esac; '
 )
-# Slurm accepts some jobs that can never run, and tells that only as the reason why they wait.
+# Slurm accepts some jobs that can never run, and shows that only as the reason why they are pending.
 _SBATCH = (
     f"{_TRY}"
     'number=$(sbatch --parsable "$@" < /dev/null) || exit $?; number=${number%%;*}; '
@@ -74,7 +74,7 @@ CANCEL = (
     f'|| exit {UNKNOWN}; numbers=$(echo "$known" | awk -v ours="$comment" \'$1 == ours {{ print $2 }}\'); '
     '[ -z "$numbers" ] || exec scancel $numbers'
 )
-# NUMBER: how its jobs ended, with who cancelled them; empty without accounting
+# NUMBER: how its jobs ended, and who cancelled them; empty without accounting
 ENDED = 'sacct --noheader --parsable2 --allocations --jobs="$1" --format=State 2> /dev/null; exit 0'
 # REQUEST
 FORGET = 'rm -f "$1" "$1.taken" "$1.log"'

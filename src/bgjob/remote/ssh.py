@@ -78,7 +78,7 @@ class SshEngine:
         await self._forget(replica)
 
     async def check_entry(self) -> None:
-        """Its Python runs the agent, and its home is safe: else there is no connection."""
+        """Connect: that needs a Python that runs the agent, and a safe home."""
         await self._host.ready(CONNECT_PATIENCE_S)
 
     async def info(self) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ def outcome_of(dead: Exit, cause: Cause, duration_s: float, log: LogWriter, limi
 
 
 def write_outcome(outcome: Record) -> str | None:
-    """Why it cannot be written now, e.g. because the disk is full; None: it is on disk."""
+    """Write the outcome. Return why it cannot be written now, e.g. because the disk is full; None: it is on disk."""
     try:
         jobdir.write_record(jobdir.OUTCOME, outcome)
     except FileNotFoundError:

@@ -36,7 +36,7 @@ class Pausing:
 
 
 class Unrecorded:
-    """How the job ended, which cannot be written down now. Its process stays a zombie until that is done."""
+    """How the job ended, if that cannot be written down yet. Its process stays a zombie until it is."""
 
     def __init__(self, outcome: Record, why: str) -> None:
         self.outcome, self.why = outcome, why

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     Stopping = tuple[str, int, float]
     """A cause, a signal, and when SIGKILL follows."""
 
-# Between two tries to write a record; each pause is twice the last.
+# Pauses between attempts to write a record; each is twice the last.
 RETRY_S, LONGEST_RETRY_S = 0.2, 30.0
 # the caller, who has been answered meanwhile, may go on at once with the next job
 DURABLE_AFTER_S = 0.02
@@ -371,7 +371,7 @@ class Supervisor:
         return outcome_of(dead, cause, time.monotonic() - self.started, self._log, self._limits)
 
     def _tell_unrecorded(self, unrecorded: Unrecorded) -> None:
-        """Clients that wait for the end are not kept waiting for a disk; slot and outcome wait for it."""
+        """Answer clients that wait for the end without waiting for the disk; slot and outcome wait for it."""
         assert not isinstance(self._phase, Over)
         self._phase.unrecorded = unrecorded
         self._waiters.on_end()

@@ -5,8 +5,8 @@
     in control     the holder, else the viewer who came first: its terminal has the job's size, and answers
                    the questions that the job asks a terminal
 
-A viewer that only looks never is either. A holder who gives signs of life, and then gives none for a minute, holds
-the job no longer: its process may be stopped.
+A viewer that only looks is never holder or in control. A holder that sends signs of life loses the job after a
+minute without one: its process may be stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Viewer:
     number = 0
 
     def __init__(self, by: str, only_looks: bool, size: Size | None, *, beats: bool = False) -> None:
-        """`beats`: it gives signs of life, as clients of older versions do not."""
+        """`beats`: it sends signs of life, which clients of older versions do not."""
         self.by, self.only_looks, self.size, self._beats = by, only_looks, size, beats
         self._heard_at = time.monotonic()
         self.typed_bytes = 0
@@ -74,7 +74,7 @@ class Viewers:
         return self._viewers.get(connection)
 
     def heard(self, connection: Connection) -> None:
-        """It has asked something. What it held before it fell silent it holds no longer."""
+        """Note a request of this viewer. A job that it lost while it was silent stays lost."""
         if viewer := self._viewers.get(connection):
             if viewer.is_silent:
                 viewer.held_since = 0.0
@@ -95,7 +95,7 @@ class Viewers:
         return max(typists, key=lambda viewer: viewer.typed_at, default=None)
 
     def _present(self) -> list[Viewer]:
-        """Who waits for an answer asks nothing meanwhile."""
+        """A viewer that waits for an answer sends nothing until it comes."""
         return [
             viewer
             for connection, viewer in self._viewers.items()

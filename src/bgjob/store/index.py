@@ -38,7 +38,7 @@ class Index:
         self._listing = Listing(self._directory, in_order)
 
     def places(self) -> Sequence[str]:
-        """Of all jobs, oldest first. The directory is listed again only if it has changed."""
+        """Return the places of all jobs, oldest first. The directory is listed again only if it has changed."""
         try:
             return self._listing.look()
         except FileNotFoundError:
@@ -105,14 +105,14 @@ def is_place(text: str) -> bool:
 
 
 def in_order(entries: Iterable[str]) -> list[str]:
-    """The places among them, oldest first."""
-    # A job has two places if the index was mended while the job was entered: the newer one counts.
+    """Return the places among these names, oldest first."""
+    # A job has two places if the index was repaired while the job was entered: the newer one counts.
     newest = {job_of(place): place for place in sorted(filter(_PLACE.fullmatch, entries))}
     return sorted(newest.values())
 
 
 def newest_first(places: Sequence[str], before: str | None = None) -> Iterator[tuple[str, str]]:
-    """(place in the order, job id), of places before `before`, from places in order."""
+    """Yield (place in the order, job id) for the places before `before`. `places` are in order."""
     end = len(places) if before is None else bisect.bisect_left(places, before)
     return ((place, job_of(place)) for place in reversed(places[:end]))
 

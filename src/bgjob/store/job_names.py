@@ -1,4 +1,4 @@
-"""What a directory holds and what jobs are called, for readers that look again and again.
+"""Cached listings of directories, and the names of jobs, for readers that look repeatedly.
 
 names    the ids of the jobs of each name: a copy of what the specs say, which can be deleted
 """
@@ -19,22 +19,22 @@ from bgjob.store.row_file import identity
 
 # The times of files may be so coarse: two changes can have the same.
 SAME_TIME_NS = 50_000_000
-# Specs that each process may have to read because the file does not have them yet.
+# Number of specs read because the file lacks them, after which the file is written again.
 MOST_UNWRITTEN = 100
-UNNAMED = ""  # no job has it as its name
+UNNAMED = ""  # no job can have this name
 
 Made = TypeVar("Made")
 
 
 class Listing(Generic[Made]):
-    """What `make` makes of the names in a directory. It is listed again only if its time says so."""
+    """What `make` returns for the names in a directory, which is listed again only if its mtime has changed."""
 
     def __init__(self, directory: str, make: Callable[[list[str]], Made]) -> None:
         self._directory, self._make = directory, make
         self._seen: tuple[tuple[int, ...] | None, Made] | None = None
 
     def look(self) -> Made:
-        """The same object as last time if nothing has changed."""
+        """Return the same object as last time if nothing has changed."""
         identity, seen = self._identity(), self._seen
         if seen and identity and identity == seen[0]:
             return seen[1]
@@ -43,14 +43,14 @@ class Listing(Generic[Made]):
         return made
 
     def _identity(self) -> tuple[int, ...] | None:
-        """None: it has just changed, and the next change may have the same time."""
+        """Identify its state. None: it has just changed, and the next change may get the same time."""
         info = os.lstat(self._directory)
         is_settled = time.time_ns() - info.st_mtime_ns >= SAME_TIME_NS
         return (info.st_dev, info.st_ino, info.st_mtime_ns) if is_settled else None
 
 
 class JobNames:
-    """The ids of the jobs that there are."""
+    """The ids of the existing jobs."""
 
     def __init__(self, directory: str) -> None:
         self._listing = Listing(directory, set)
@@ -69,10 +69,10 @@ class JobNames:
 
 
 class NamesOfJobs:
-    """The name of each job, by the file `names` and by the specs of the jobs that the file does not have.
+    """The name of each job, from the file `names` and from the specs of the jobs that the file lacks.
 
-    Every process may write it, whole. Whatever it lacks, or has of jobs that are gone, costs time and no more:
-    so starters and cleaners need not know it, and none of them can leave it wrong.
+    Every process may rewrite it as a whole. An entry that is missing or whose job is gone only costs time, so starters
+    and cleaners do not have to maintain it.
     """
 
     def __init__(self, home: str, spec_of: Callable[[str], Spec]) -> None:
@@ -82,7 +82,7 @@ class NamesOfJobs:
         self._unwritten = 0
 
     def of(self, job_ids: Iterable[str]) -> dict[str, str]:
-        """The name of each of these jobs, in this order; UNNAMED if it has none."""
+        """Return the name of each of these jobs, in this order; UNNAMED for a job without a name."""
         known, job_ids = self._loaded(), list(job_ids)
         read = self._read(job_id for job_id in job_ids if job_id not in known)
         known = {**known, **read}
@@ -93,7 +93,7 @@ class NamesOfJobs:
         return names
 
     def _read(self, job_ids: Iterable[str]) -> dict[str, str]:
-        """Not of a job that is not visible yet, or whose spec cannot be read now."""
+        """Return the names in these specs, except of jobs that are not visible yet or cannot be read now."""
         specs = map(self._spec_of, job_ids)
         return {spec.id: spec.name or UNNAMED for spec in specs if not isinstance(spec, UnreadableSpec)}
 
@@ -108,7 +108,7 @@ class NamesOfJobs:
         }
 
     def _write(self, names: dict[str, str]) -> None:
-        """On a full disk, or if another process writes it, the next look reads the same specs again."""
+        """Write the file. If the disk is full or another process writes it, the next look reads these specs again."""
         rows: dict[str, list[str]] = {}
         for job_id, name in names.items():
             rows.setdefault(name, []).append(job_id)

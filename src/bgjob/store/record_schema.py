@@ -57,7 +57,7 @@ def remote_of(record: Record) -> dict[str, Any]:
 
 
 def unreachable_of(record: Record) -> Mapping[str, tuple[float, str]]:
-    """Of the hosts of a target that cannot be reached: since when, and why."""
+    """Return since when and why hosts of a target cannot be reached."""
     return {
         host: (float(since), why)
         for host, (since, why) in _values(record, STATE_RULES)["unreachable"].items()
@@ -172,9 +172,9 @@ def _values(record: Record, rules: Mapping[str, Rule], may_lack: Collection[str]
 
 
 def _is_encodable(value: object) -> bool:
-    """Whether each text in it can become bytes again: part of a path, a line of a file, an answer.
+    """Return whether each text in it can be encoded: as part of a path, a line of a file, an answer.
 
-    A surrogate that stands for one byte of a file name can.
+    A surrogate for one byte of a file name can.
     """
     try:
         _as_json(value).encode("utf-8", "surrogateescape")
@@ -206,7 +206,7 @@ def _is_argument(value: object) -> bool:
 
 
 def _is_target_name(value: object) -> bool:
-    """The name of a directory."""
+    """It names a directory."""
     return isinstance(value, str) and TARGET_NAME.fullmatch(value) is not None
 
 

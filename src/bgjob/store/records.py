@@ -97,7 +97,7 @@ def read_remote(directory: str) -> dict[str, Any]:
 
 
 def read_unreachable(home: str, target: str) -> Mapping[str, tuple[float, str]]:
-    """Since when and why hosts of a target cannot be reached; empty if that cannot be read."""
+    """Return since when and why hosts of a target cannot be reached; empty if that cannot be read."""
     try:
         return unreachable_of(_read(f"{target_dir.directory(home, target)}/{target_dir.STATE}"))
     except Malformed:

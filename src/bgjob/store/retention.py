@@ -34,7 +34,7 @@ from bgjob.system import processes
 STEADY_S = 3600.0
 # Sessions at each cleaning, others each time: a start waits for it.
 MOST_SWEPT = 500
-# Of the jobs that are to go, as many at each start: more than it adds, also on a disk that is slow.
+# Expired jobs that each start removes: more than it adds, even on a slow disk.
 MOST_REMOVED, LEAST_REMOVED, REMOVING_S = 100, 10, 0.1
 UNSENT = "its starter was killed before anything was sent to its target"
 
@@ -47,7 +47,7 @@ class Promise(NamedTuple):
 
 
 def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> None:
-    """At most once per interval, before a start; while jobs are left that are to go, before each start.
+    """Clean up before a start, at most once per interval; before each start while expired jobs are left.
 
     `keep_jobs` and `keep_days` are our own promise.
     """
@@ -74,7 +74,7 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
 
 
 def _remove_some(store: Store, surplus: Iterator[tuple[str, Job]]) -> bool:
-    """False: more are left than one start removes."""
+    """Remove expired jobs. False: more are left than one start removes."""
     until, removed = time.monotonic() + REMOVING_S, 0
     for place, job in surplus:
         if removed >= MOST_REMOVED or (removed >= LEAST_REMOVED and time.monotonic() > until):
@@ -84,7 +84,7 @@ def _remove_some(store: Store, surplus: Iterator[tuple[str, Job]]) -> bool:
 
 
 def _clean_again_soon(turn: int, cleaned_at: float) -> None:
-    """The next start goes on."""
+    """Let the next start continue."""
     os.utime(turn, (cleaned_at, cleaned_at))
 
 
@@ -174,7 +174,7 @@ def _sweep(home: str, oldest: float) -> None:
 
 
 def end_unsent(store: Store) -> None:
-    """End the jobs of targets that were never sent and that no relay looks after: their starters were killed."""
+    """End the remote jobs that were never sent and that have no relay: their starters were killed."""
     for job_id in names_in(store.jobs_directory):
         directory = f"{store.jobs_directory}/{job_id}"
         if _is_unsent(directory) and (lock := queue_dir.hold(directory)) is not None:
@@ -184,7 +184,7 @@ def end_unsent(store: Store) -> None:
 
 
 def _is_unsent(directory: str) -> bool:
-    """Submitted by nobody: an older version does not say how far that came, but its relay left no such job."""
+    """Return whether no process is submitting it. Older versions note no handover, but leave no such job."""
     if not os.path.lexists(f"{directory}/{REMOTE}") or os.path.lexists(f"{directory}/{OUTCOME}"):
         return False
     remote = read_remote(directory)
@@ -192,7 +192,7 @@ def _is_unsent(directory: str) -> bool:
 
 
 def _has_relay(store: Store, job_id: str) -> bool:
-    """It is registered, so that the relay of its target takes it on."""
+    """Register it, so that the relay of its target takes it over."""
     target = store.spec(job_id).target
     return target is None or job_id in target_dir.registered(store.home, target)
 

@@ -2,7 +2,7 @@
 
     jobs/<id>/             one job each, see jobdir
     index/, newest         their order, see index
-    names                  what they are called, see job_names
+    names                  the ids of each name, see job_names
     targets/               jobs of other machines, and the relays that copy them, see target_dir
     events/                what happened, see event_log
     watches/, watcher.lock jobs that need a watcher, see watch_registry
@@ -16,7 +16,7 @@
     trash/<id>/            a job directory that is being removed
     cleaned, clock, leapt  the time of the last cleaning, and by which clock, see retention
     size, sizes            the size of all jobs and of each ended job, see quota
-    boot.json              the boot in which the index was last mended
+    boot.json              the boot in which the index was last repaired
 
 Any number of processes use one store at once; it stays right if any of them is killed.
 """
@@ -308,11 +308,11 @@ class Store:
         return newest_first(places, before)
 
     def names(self) -> Mapping[str, str]:
-        """The name of each job by its id, newest first; empty if it has none."""
+        """Return the name of each job by its id, newest first; empty for a job without a name."""
         return self._names.of(job_id for _, job_id in self.ids())
 
     def named(self, name: str) -> list[str]:
-        """Ids of the jobs of this name, newest first."""
+        """Return the ids of the jobs with this name, newest first."""
         return [job_id for job_id, each in self.names().items() if each == name]
 
     def _forget_all_but(self, places: Sequence[str]) -> None:
@@ -372,7 +372,7 @@ class Store:
             self._specs[job.id] = job.spec
 
     def remove(self, place: str, job_id: str) -> bool:
-        """Moved away in one step, so that no reader sees half a job; then deleted. False: it cannot be moved."""
+        """Move it away in one step, so that no reader sees half a job, then delete it. False: it cannot be moved."""
         trash = f"{self.trash}/{job_id}"
         self.remove_control_groups(job_id)
         with contextlib.suppress(OSError):  # gone already, or it cannot be moved

@@ -18,7 +18,7 @@ of jobs on disk.
     own_user        who runs us
     peer_users      which user is at the other end of a connection
     own_argv        the argv of our own processes
-    own_package     our own package: its build, and importing all of it before an upgrade replaces it
+    own_package     the build of our package, and importing all of it before an upgrade replaces it
     detached        starts a process that is no descendant of ours
     allocation      the process above a shim that holds the allocation of an engine
     keeper          starts a worker process again when it is killed or fails

@@ -21,7 +21,7 @@ def raise_limit(wanted: int) -> None:
 
 
 def noted_limit() -> dict[str, str]:
-    """The note, for the environment of a shim."""
+    """Return the noted limit as a variable for the environment of a shim."""
     return {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
 
 

@@ -28,7 +28,7 @@ class Outbox:
         self.is_broken = False
 
     def send(self, line: bytes, on_written: Callable[[], None] | None = None) -> None:
-        """`on_written`: is called, by any thread, when the pipe has the whole line."""
+        """Send a line. `on_written` is called, in any thread, once the pipe has all of it."""
         with self._changed:
             has_writer = bool(self._unwritten)
             rest = line if has_writer else self._write_what_fits(line)

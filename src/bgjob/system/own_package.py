@@ -1,7 +1,7 @@
-"""Our own package on disk: which build of it this is, and all of it in memory before an upgrade replaces it.
+"""Our own package on disk: which build it is, and how to import all of it before an upgrade replaces it.
 
-A process that goes on after an upgrade must not import the rest of itself from another version. It imports that
-as soon as it has nothing to do: at the start it would make clients wait.
+A process that keeps running after an upgrade must not import the rest of itself from another version. It imports the
+rest as soon as it is idle, because clients would have to wait for that at the start.
 """
 
 import importlib
@@ -17,19 +17,19 @@ from bgjob.system.own_argv import PACKAGE_ROOT
 SHOWN_DIGITS = 8
 LOOK_S = 0.5
 IDLE_SHARE = 0.02
-"""Of a processor: a process that takes less has nothing to do."""
+"""Share of a processor below which a process counts as idle."""
 BUSY_FOR_S = 60.0
-"""A server that is busy for so long imports the rest all the same."""
+"""A server that has been busy for this long imports the rest anyway."""
 
 
 def full_version() -> str:
-    """The version, and which build of it: two builds of one version differ."""
+    """Return the version and the build: two builds of one version differ."""
     build = build_in(PACKAGE_ROOT)
     return f"{__version__}+{build}" if build else __version__
 
 
 def build_in(root: str) -> str:
-    """The commit of a checkout, or a hash of what was installed. Empty for a bare copy of the files."""
+    """Return the commit of a checkout, or a hash of what was installed. Empty for a bare copy of the files."""
     with suppress(OSError):
         return _commit(os.path.join(os.path.dirname(root), ".git"))[:SHOWN_DIGITS]
     with suppress(OSError):
@@ -38,7 +38,7 @@ def build_in(root: str) -> str:
 
 
 def _commit(git: str) -> str:
-    """What HEAD names, without running git."""
+    """Return the commit of HEAD without running git."""
     if os.path.isfile(git):  # of a further worktree
         git = os.path.join(os.path.dirname(git), _read(git).removeprefix("gitdir: "))
     head = _read(os.path.join(git, "HEAD"))
@@ -54,7 +54,7 @@ def _commit(git: str) -> str:
 
 
 def _installed(record: str) -> str:
-    """Of the lines that every installer writes alike."""
+    """Return a hash of the lines that are the same with every installer."""
     ours = sorted(
         line for line in _read(record).splitlines() if line.startswith("bgjob/") and ".pyc" not in line
     )
@@ -76,13 +76,13 @@ def import_when_idle(
         for name in [*others, *_modules_in(folders)]:
             with suppress(ImportError):  # it is not installed here
                 importlib.import_module(name)
-            time.sleep(0)  # whoever has a request to answer comes first
+            time.sleep(0)  # threads with a request to answer come first
         if then:
             then()
 
     import threading  # `bgjob --version` does without it
 
-    with suppress(RuntimeError):  # no more threads: late imports are late
+    with suppress(RuntimeError):  # no more threads: late imports stay late
         threading.Thread(target=work, daemon=True).start()
 
 

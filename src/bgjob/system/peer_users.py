@@ -41,14 +41,16 @@ ANSWER = struct.Struct("=BBxx2s2s16s16sIQIIIII")
 
 
 def is_own(user: int | None) -> bool:
-    """Root may do what every user may. None: unknown, so it is not ours."""
+    """Return whether this is our own user or root. None is an unknown user, and never ours."""
     return user is not None and user in (os.geteuid(), ROOT)
 
 
 def unix_peer(connection: socket.socket) -> int | None:
-    """Its uid: that of the process that has connected, or at a client's end of the one that listens."""
+    """Return the uid of the peer: of the process that has connected or, at a client's end, of the one that listens."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return os.geteuid()  # the system cannot tell; the mode of socket and directory keeps other users out
+        return (
+            os.geteuid()
+        )  # the system does not know; the mode of socket and directory keeps other users out
     try:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     except OSError:
@@ -58,12 +60,12 @@ def unix_peer(connection: socket.socket) -> int | None:
 
 
 def tcp_lookup() -> Lookup | None:
-    """How to look up the user of a client's end, tried on a connection of our own; None: not possible here."""
+    """Return a way to look up the user of a client's end, tested on our own connection; None: not possible here."""
     return next(filter(_knows_us, LOOKUPS), None)
 
 
 def tcp_peer(connection: socket.socket, lookup: Lookup) -> int | None:
-    """The uid of the process of this machine that has connected; None: unknown, or on another machine."""
+    """Return the uid of the process that has connected; None: it is unknown, or on another machine."""
     try:
         family, own = _end(connection.family, connection.getsockname())
         _, peer = _end(connection.family, connection.getpeername())
@@ -73,11 +75,11 @@ def tcp_peer(connection: socket.socket, lookup: Lookup) -> int | None:
 
 
 def is_from_this_machine(connection: socket.socket) -> bool:
-    """Whether the client's address is one of ours. The routes say it: to ourselves we go from that very address."""
+    """Return whether the client is on this machine: routes to our own addresses start at the same address."""
     try:
         family, (packed, _, scope) = _end(connection.family, connection.getpeername())
     except OSError:
-        return True  # it has gone: whoever it was, nobody is left to serve
+        return True  # the client has gone: nothing is left to serve
     address = socket.inet_ntop(family, packed)
     if address == "::1" or address.startswith("127."):
         return True
@@ -92,7 +94,7 @@ def is_from_this_machine(connection: socket.socket) -> bool:
 
 
 def _end(family: int, name: tuple[str, int, int, int]) -> tuple[int, End]:
-    """An IPv4 address that an IPv6 socket shows is one of IPv4."""
+    """Return the family and this end. An IPv4 address that an IPv6 socket shows counts as IPv4."""
     address, port = name[0].partition("%")[0], name[1]
     if address.startswith(MAPPED) and "." in address:
         family, address = socket.AF_INET, address[len(MAPPED) :]
@@ -122,20 +124,20 @@ def ask_kernel(family: int, local: End, remote: End) -> int | None:
     kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
     try:
         kernel.sendto(head + asked, (0, 0))
-        answer = kernel.recv(4096)  # it is there once the request was sent
+        answer = kernel.recv(4096)  # the answer is there once the request was sent
     finally:
         kernel.close()
     if HEADER.unpack_from(answer)[1] == NLMSG_ERROR:
         return None
     _, state, *found = ANSWER.unpack_from(answer, HEADER.size)
     user, inode = found[-2:]
-    # Where there is no such connection, the kernel answers with a listener of that port.
+    # If the connection does not exist, the kernel answers with a listener of that port.
     is_it = state in CONNECTED and tuple(found[:2]) == ports
     return user if is_it and inode else None
 
 
 def read_tables(family: int, local: End, remote: End) -> int | None:
-    """The client's socket may be one of IPv6 that has connected to an address of IPv4."""
+    """Look the user up in /proc/net. A client may have connected to an IPv4 address with an IPv6 socket."""
     ends = [_in_table(each) for each in (local, remote)]
     if family == socket.AF_INET6:
         return _user_in("/proc/net/tcp6", ends)
@@ -159,10 +161,10 @@ def _in_table(end: End) -> str:
 
 
 def _words(packed: bytes) -> str:
-    """As the kernel prints an address: words of four bytes, each as a number of this machine."""
+    """Format an address as the kernel prints it: groups of four bytes, each in this machine's byte order."""
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
 LOOKUPS = ask_kernel, read_tables
-"""The better one first."""
+"""The ways to look up a user, the better one first."""

@@ -1,7 +1,7 @@
 r"""What a job prints on its terminal, on its way to the terminal of a person who is attached.
 
-What passes is a list: all that draws, and modes that change how keys are sent and that leaving sets back (see
-input_modes.RESET). A full-screen program works as it would there. Everything else is dropped:
+Only listed sequences pass: those that draw, and modes that change how keys are sent and that are reset on leaving
+(see input_modes.RESET). A full-screen program works as usual. Everything else is dropped:
 
     questions             DA, DSR, colours, sizes, modes, capabilities: our emulator answers them (see replies)
     OSC                   all but links: no title, clipboard, notice, colour or file; titles pass to the page
@@ -12,7 +12,7 @@ input_modes.RESET). A full-screen program works as it would there. Everything el
 
 A reset (RIS, DECSTR) passes as the sequences that draw the same and leave alone what is not the job's. A
 sequence that terminals read in different ways, such as one with a control character inside, does not pass
-either. No ESC passes but at the beginning of a whole sequence, so that what is dropped joins nothing. A
+either. An ESC passes only at the beginning of a whole sequence, so that dropped parts never join into a new one. A
 sequence whose end has not come is held back until it comes; of a long string the rest is dropped as it comes.
 """
 
@@ -45,14 +45,14 @@ _DRAWING_CSI = late_pattern(
     rb"[0-9;:]*[@A-IL-MPXZ^`abdefgmrs]|[0-9]*[ST]|\??[0-2]?[JK]|u|(?:4|20)[hl]|[0-6]? q|>4(?:;[0-3])?m|[<>=][0-9;]*u"
 )
 _MODES_CSI = late_pattern(rb"\?([0-9;]+)([hl])")
-# Those that draw or change how keys are sent. Leaving sets back each of them.
+# Modes that draw or change how keys are sent. Each of them is reset on leaving.
 _MODES = frozenset(
     b"1 5 6 7 9 12 25 47 66 69 1000 1002 1003 1004 1005 1006 1007 1015 1016 1047 1048 1049 2004 2026".split()
 )
 _DRAWING_ESCAPE = late_pattern(rb"[789=>DEHMNO6no|}~]|[()*+./-][%\"&]?[0-~]|#[3-8]")
 _LINK, _TITLE = late_pattern(rb"8;.*", re.DOTALL), late_pattern(rb"[012];.*", re.DOTALL)
 _SOFT_RESET = b"\x1b7\x1b[r\x1b[?6l\x1b[?7h\x1b[4l\x1b[?1l\x1b>\x1b[?25h\x1b8\x1b(B\x1b)B\x0f\x1b[0m"
-# Modes that were never let in need no setting back.
+# Modes that never pass need no reset.
 _RESET = RESET.replace(b"\x1b[!p", b"").replace(b"\x1b[?2031l", b"").replace(b"1001;", b"") + b"\x1b[H\x1b[2J"
 _RESETS = {b"c": _RESET, b"!p": _SOFT_RESET}
 MOST_QUESTIONS = 64
@@ -60,7 +60,7 @@ MOST_QUESTIONS = 64
 
 class LiveOutput:
     def __init__(self, *, titles: bool = False) -> None:
-        """`titles` pass: they are text of the page, and the name of somebody's window."""
+        """`titles`: let titles pass. The page shows them as text; on a terminal they would rename a window."""
         self._held, self._titles = b"", titles
         self._questions: list[bytes] = []
         self._in_string = False
@@ -77,7 +77,7 @@ class LiveOutput:
         return _SUSPECT.sub(self._passed, data[:end])
 
     def questions(self) -> list[bytes]:
-        """Those that were dropped since the last call, the newest few: to be answered, or not."""
+        """Return the newest few questions that were dropped since the last call, for the caller to answer or not."""
         asked, self._questions = self._questions, []
         return asked
 

@@ -1,7 +1,7 @@
-"""What a terminal sends by itself: answers to a program's questions, and reports of its focus. No person typed it.
+"""Bytes that a terminal sends by itself, not typed by a person: answers to questions, and reports of its focus.
 
-The terminal of a person who is attached is asked nothing: our emulator answers for it, as a plain VT220 that has
-colours. So a job learns nothing of that terminal, and no answer is typed at a shell after the person has left.
+Questions never reach the terminal of an attached person: our emulator answers them, as a plain VT220 with colours.
+So a job learns nothing about that terminal, and no answer is typed at a shell after the person has left.
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ Place = tuple[int, int]
 
 
 def answer_to(question: bytes, cursor: Callable[[], Place], size: Callable[[], Place]) -> bytes:
-    """Empty: a question that many terminals do not answer, such as that for a colour."""
+    """Return the answer, empty for a question that many terminals leave open, such as that for a colour."""
     if question in CURSOR:
         return CURSOR[question] % cursor()
     if question == SIZE:
         return b"\x1b[8;%d;%dt" % size()
     if mode := _MODE.fullmatch(question):
-        return b"\x1b[%b%b;0$y" % (mode[1], mode[2])  # a mode that is not known
+        return b"\x1b[%b%b;0$y" % (mode[1], mode[2])  # an unknown mode
     if question.startswith(b"\x1bP"):
         return b"\x1bP0%br\x1b\\" % question[2:3]  # no such setting or capability
     return _FIXED.get(question, b"")

@@ -1,6 +1,6 @@
-"""Tells a client's session, by a hook, which of its jobs have ended: each end once, in a line.
+"""Lines of a hook that report to a client's session which of its jobs have ended.
 
-Names and output are text of unknown origin: what is hidden in it is made visible, and all of it is quoted.
+Names and output are text of unknown origin: hidden characters are made visible, and all of it is quoted.
 """
 
 import contextlib

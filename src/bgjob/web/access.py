@@ -97,7 +97,7 @@ class Access:
 
 
 def note_refused(home: str, scope: Scope, status: int) -> None:
-    """Only what is about rights: a wrong path or method is a mistake."""
+    """Note a refusal for lack of rights. A wrong path or method is only a mistake."""
     if status in REFUSALS:
         peer = scope.get("client") or ("unix socket",)
         with acting({"client": "http"}):

@@ -1,4 +1,4 @@
-"""One connection: clients that are slow or idle are ended, and the oldest idle one when there are too many.
+"""One connection. It is closed if its client is slow or idle, and if it is the oldest idle one of too many.
 
 before a request   the head must be there 10 s after its first byte, or after the connection was made
 after an answer    30 s until the next request (uvicorn's own limit)
@@ -12,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S, IDLE_S, UNREAD_S = 10.0, 30, 30.0
 MOST_REQUESTS = 1000
-"""At once: more are answered with 503. No more connections stay open either, as long as one of them is idle."""
+"""Maximum at a time: more are answered with 503. Beyond as many connections, idle ones are closed."""
 
 
 class TimedConnection(H11Protocol):
@@ -35,7 +35,7 @@ class TimedConnection(H11Protocol):
         return bool(self.cycle) and not self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle longest. If none is, the next request is answered with 503."""
+        """Close the connection that has been idle longest. If all are busy, the next request is answered with 503."""
         idle = [
             each
             for each in self.connections
@@ -43,7 +43,7 @@ class TimedConnection(H11Protocol):
         ]
         if len(self.connections) >= MOST_REQUESTS and idle:
             oldest = min(idle, key=lambda each: each.idle_since)
-            self.connections.discard(oldest)  # now: it must not count until the loop has closed it
+            self.connections.discard(oldest)  # at once: it must not count until the loop has closed it
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Where the server listens: an address, or a unix socket that only its owner can open; and who is let in."""
+"""Where the server listens, an address or a unix socket that only its owner can open, and which users may connect."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ from bgjob.system import peer_users
 
 BACKLOG = 1024
 MOST_NAMED = 20
-"""Users about whom the server writes a line."""
+"""Maximum number of users whose refusal is logged."""
 OTHER_USER = (
     "Refused a connection of uid {}: only our own user may connect. "
     "bgjob serve --allow-other-users lets others in."
@@ -23,10 +23,10 @@ OTHER_USER = (
 
 
 class OwnUserOnly(socket.socket):
-    """Closes the connections of other users of this machine as it accepts them, before a byte of them is read.
+    """A listening socket that closes connections of other users when it accepts them, before a byte is read.
 
-    A connection whose user is unknown is closed too. Other machines cannot be asked: where they may connect, only
-    connections from an address of this machine are checked.
+    A connection whose user is unknown is closed too. Clients on other machines cannot be checked: on a network address,
+    only connections from this machine are.
     """
 
     def __init__(self, listening: socket.socket) -> None:
@@ -36,7 +36,7 @@ class OwnUserOnly(socket.socket):
         super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """ConnectionAbortedError, which servers pass over, in place of a connection that is refused."""
+        """Accept a connection. A refused one raises ConnectionAbortedError, which servers ignore."""
         connection, address = super().accept()
         if self._may_enter(connection):
             return connection, address
@@ -58,7 +58,7 @@ class OwnUserOnly(socket.socket):
 
 
 def _how_to_tell(listening: socket.socket) -> Callable[[socket.socket], int | None]:
-    """The user of a connection; None: unknown."""
+    """Return a function for the uid at the other end of a connection, which returns None if it is unknown."""
     if listening.family == socket.AF_UNIX:
         return peer_users.unix_peer
     if lookup := peer_users.tcp_lookup():

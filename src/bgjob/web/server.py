@@ -108,7 +108,7 @@ def _config(app: App, options: Options) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_REQUESTS + 1,  # from this number on it refuses
+        limit_concurrency=MOST_REQUESTS + 1,  # uvicorn refuses from this number on
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOPPING_S,
         ssl_certfile=options.tls_cert,

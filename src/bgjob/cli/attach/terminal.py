@@ -76,11 +76,11 @@ class PersonAtTerminal:
     def _begun(self, begin: Begin) -> "_Passed | _Drawn":
         """From what the job's terminal shows now; what it has shown before is not replayed."""
         shown = _Passed(begin.state) if begin.state.size == own_size() else _Drawn(begin.state)
-        self._answer(questions_in(begin.missed))  # it may be in control since a moment ago
+        self._answer(questions_in(begin.missed))  # it may have been in control for a moment
         return shown
 
     def _answer(self, questions: list[bytes]) -> None:
-        """In the name of the terminal, which is not asked."""
+        """Answer the job's questions in place of the terminal."""
         if not questions or not self._attachment.is_in_control:
             return
         state = cache(lambda: terminal_state(self._context, self._attachment.job_id))
@@ -116,7 +116,7 @@ class _Passed:
         self.feed(state.terminal.begun())
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Questions that the job asks its terminal."""
+        """Show this, and return the questions that the job asks its terminal."""
         write_all(1, self._live.feed(data))
         return self._live.questions()
 

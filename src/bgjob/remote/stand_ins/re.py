@@ -1,7 +1,7 @@
 """`re` with possessive repetition and atomic groups, of 3.11: what X*+ or (?>X) has matched is not given back.
 
-`X*+` becomes `(?=(?P<own1>X*))(?P=own1)`: nobody goes back into a lookahead. The groups that this adds are
-hidden from who uses the pattern: numbers, names and `lastgroup` are those of the pattern as it was written.
+`X*+` becomes `(?=(?P<own1>X*))(?P=own1)`: the engine never backtracks into a lookahead. The groups that this adds are
+hidden from users of the pattern: numbers, names and `lastgroup` are those of the pattern as it was written.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Rewriting:
         return self._put(quantifier + (mark if mark == "?" else ""), at)
 
     def _keep(self, quantifier: str) -> None:
-        """What the last atom matches is not given back."""
+        """Make the last atom atomic: what it has matched is not given back."""
         atom = "".join(self._out[self._atom :])
         del self._out[self._atom :]
         self._count += 1

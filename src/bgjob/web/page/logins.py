@@ -6,7 +6,7 @@ A person gets an address with a key; their browser exchanges the key for a login
 cookie. Only hashes are stored. They outlive the server: an open page goes on after its server was killed.
 
 Other users can read the arguments of a browser. So a browser that is started is given a file, mode 0600, that
-leads to the address. The row of the key has its path, and whoever removes the row removes the file.
+leads to the address. The row of the key has its path, and the file is removed with the row.
 """
 
 import base64
@@ -29,7 +29,7 @@ ROWS = "logins"
 KEY_S = 600.0
 LOGIN_S = 30 * 86400.0
 HANDED = "bgjob-page-"
-"""How the name of a file that has a key begins."""
+"""Prefix of the names of files that hold a key."""
 LEADING_TO = """\
 <!doctype html><meta charset="utf-8"><title>bgjob</title>
 <p>This page needs JavaScript.</p>
@@ -50,7 +50,7 @@ class Login:
 
     @property
     def label(self) -> str:
-        """By which the audit trail names it."""
+        """The name of this login in the audit trail."""
         return self.own[:LABEL_CHARACTERS]
 
 
@@ -64,7 +64,7 @@ class Logins:
         self._read: tuple[tuple[int, ...] | None, Mapping[str, Any]] = None, {}
 
     def add_key(self, scopes: Collection[str] = tuple(SCOPES), *, file: str | None = None) -> str:
-        """To be exchanged for a login once, within ten minutes. `file`: a file with the key, to be removed then."""
+        """Add a key to exchange for a login once, within ten minutes. `file`: a file with it, which is removed then."""
         with changing(self._path, self._lock_path, ROWS) as rows:
             return _add(rows, "key", KEY_S, scopes, **({"file": file} if file else {}))
 
