@@ -205,10 +205,8 @@ class Attachment:
             self._enter(answer)
         elif asked and asked.kind == "status":
             self._note(answer)
-            if (
-                "held" in answer and answer["held"] is None
-            ):  # we were silent for too long, and the shim has released the job
-                self._held_since = 0.0
+            if "held" in answer and answer["held"] is None:
+                self._held_since = 0.0  # we were silent for too long, and the shim has released the job
         self._send_next()
 
     def _note(self, told: Answer) -> None:

@@ -95,10 +95,8 @@ class Awaited:
             self.snapshot.find_unrecorded_end(until)
             self.came = self.snapshot.read(self._in_output) or self._at_end(deadline)
             self.came = self.came or self._in_the_kernel(until) or self._at_prompt(until)
-        if self.came and isinstance(
-            self.job.state, Queued
-        ):  # it has started meanwhile, and its log was read after that
-            self.look_again()
+        if self.came and isinstance(self.job.state, Queued):
+            self.look_again()  # it has started meanwhile, and its log was read after that
 
     @contextlib.contextmanager
     def _asking(self, deadline: float) -> Iterator[float]:

@@ -48,9 +48,8 @@ def is_own(user: int | None) -> bool:
 def unix_peer(connection: socket.socket) -> int | None:
     """Return the uid of the peer: of the process that has connected or, at a client's end, of the one that listens."""
     if not hasattr(socket, "SO_PEERCRED"):
-        return (
-            os.geteuid()
-        )  # the system does not know; the mode of socket and directory keeps other users out
+        # The system does not know; the mode of socket and directory keeps other users out.
+        return os.geteuid()
     try:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     except OSError:
