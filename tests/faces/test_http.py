@@ -214,13 +214,10 @@ class TestStreams:
     ) -> None:
         home = tmp_path / "home"
         with HttpServer(home, MCP_BG_MAX_WAIT="600") as server:
-            wait_until(
-                lambda: threads(server) == 1, "the thread that imports the rest of the server has ended"
-            )
             with server.connect() as connected:
                 send_call(server, connected, "execute_command", command=gate.pause, wait_s=600, name="waited")
                 gate.wait_until_reached()
-                assert threads(server) == 2
+                wait_until(lambda: threads(server) == 2, "the thread that imports the rest has ended")
             wait_until(lambda: threads(server) == 1, "the thread of the request ends, before the job does")
             gate.open()
             (waited,) = server.call("wait_for_job", job_ids=["waited"])["jobs"]
