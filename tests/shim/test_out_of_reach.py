@@ -261,6 +261,27 @@ def test_what_has_left_environment_session_and_parent_is_swept_by_its_group(
     assert not Path(group).exists()
 
 
+def test_what_ends_with_another_process_counts_and_a_reused_pid_is_spared() -> None:
+    """As a shell does, once all that it waits for has been killed."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    running = subprocess.Popen(["sleep", "1000"])
+    started = processes.stat_of(running.pid)[sweep.START_TICKS]
+    assert sweep.kill_each({gone.pid: 1, running.pid: started + 1}) == 2
+    assert running.poll() is None
+    assert sweep.kill_each({running.pid: started}) == 1
+    running.wait()
+
+
+def test_a_process_that_is_gone_has_none_below_it_and_no_program_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    gone = subprocess.Popen(["/bin/true"])
+    gone.wait()
+    assert processes.descendants(gone.pid) == []
+
+
 def test_kin_of_what_carries_the_mark_is_the_jobs_and_a_strangers_session_is_not() -> None:
     """A user may have started a process with the environment of a job in a terminal of their own."""
     script = "env -i sleep 1000 & BGJOB_ID=$0 sh -c 'env -i sleep 1000 & wait' & wait"
@@ -269,7 +290,7 @@ def test_kin_of_what_carries_the_mark_is_the_jobs_and_a_strangers_session_is_not
         wait_until(lambda: len(processes.descendants(stranger.pid)) == 3, "all are there")
         wait_until(lambda: len(sweep.members("some-job")) == 2, "the marked one and its child")
         assert stranger.pid not in sweep.members("some-job")
-        assert sweep.kill("some-job") > 0  # the other may have ended with the first
+        assert sweep.kill("some-job") == 2
         assert sweep.members("some-job") == []
         assert len(processes.alive(processes.descendants(stranger.pid))) == 1
     finally:

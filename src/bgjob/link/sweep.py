@@ -101,7 +101,7 @@ def kill(job_id: str, first: FirstProcess | None = None) -> int:
 
 
 def kill_each(started: Mapping[int, int]) -> int:
-    """How many have died. `started` has by pid when each was started."""
+    """Return how many have died, also as a consequence of another's death. `started`: when each began, by pid."""
     return sum(_kill_pinned(pid, start_ticks) for pid, start_ticks in started.items())
 
 
@@ -109,13 +109,15 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
     """Pin the pid, check the start, then kill and see the process end: a reused pid is never killed."""
     try:
         pin = Pin(pid)
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     try:
-        if processes.stat_of(pid)[START_TICKS] != start_ticks:
-            return False
-        pin.send(signal.SIGKILL)
-        return pin.is_gone(DEATH_PATIENCE_S)
+        if processes.stat_of(pid)[START_TICKS] == start_ticks:
+            pin.send(signal.SIGKILL)
+            return pin.is_gone(DEATH_PATIENCE_S)
+        return True
+    except ProcessLookupError:
+        return True
     except OSError:
         return False
     finally:

@@ -133,7 +133,7 @@ def descendants(root: int, visit: Callable[[int], None] | None = None) -> list[i
     """
     found: list[int] = []
     todo = [root]
-    table = None if os.path.exists(f"/proc/{root}/task/{root}/children") else _table()
+    table = None if os.path.exists("/proc/thread-self/children") else _table()
     while todo:
         pid = todo.pop()
         if visit and pid != root:
