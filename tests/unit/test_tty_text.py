@@ -5,7 +5,7 @@ from time import process_time_ns
 
 import pytest
 import wcwidth  # type: ignore[import-untyped, unused-ignore]
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bgjob.output.tty_text import RESET, TtyText, cut, one_line, width
@@ -79,10 +79,16 @@ BITS = st.sampled_from(
 
 
 @given(st.lists(BITS | st.binary(max_size=3)))
+@example(["👨\ufe0f".encode(), b"\x80\x80\x80", b"\xe2", b"\xe2", b"\x1b"])
 def test_how_the_bytes_come_in_changes_nothing(pieces: Sequence[bytes]) -> None:
     whole = b"".join(pieces)
     assert shown(*pieces) == shown(whole)
     assert shown(*(whole[at : at + 1] for at in range(len(whole)))) == shown(whole)
+
+
+def test_no_letter_is_drawn_wider_than_we_say() -> None:
+    lines = [one_line(chr(code)) for code in range(0x20000)]  # beyond, all are wide or not seen
+    assert [line for line in lines if wcwidth.wcswidth(line) > width(line)] == []
 
 
 @given(st.text())

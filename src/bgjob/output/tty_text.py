@@ -53,7 +53,7 @@ class TtyText:
         begun = _MAY_GO_ON.search(text, max(0, len(text) - _MOST_HELD))
         end = begun.start() if begun else len(text)
         self._held = text[end:]
-        return self._shown(text[:end])
+        return self._shown(text[:end], self._held[:1])
 
     def finish(self) -> str:
         """What was held back, and the terminal's own colours."""
@@ -64,9 +64,13 @@ class TtyText:
         self._is_coloured = False
         return rest + RESET
 
-    def _shown(self, text: str) -> str:
-        shown = _SUSPECT.sub(self._judged, self._before + text)[len(self._before) :]
-        last = (self._before + text)[-1:]
+    def _shown(self, text: str, next_letter: str = "") -> str:
+        """`next_letter`: is held back. An emoji ends before it, or does not."""
+        known = self._before + text
+        shown = _SUSPECT.sub(
+            lambda found: self._judged(found) if found.start() < len(known) else "", known + next_letter
+        )[len(self._before) :]
+        last = known[-1:]
         self._before = last if _STAYS_IN_SIGHT.match(last) else ""
         return shown
 
@@ -111,9 +115,19 @@ def width(text: str) -> int:
     return sum(map(_columns, text))
 
 
+# Wide since Unicode 16, which Python knows from 3.14 on; and half a flag, which some terminals draw like a whole one.
+_NEWLY_WIDE = late_pattern(
+    "[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376\U0001f1e6-\U0001f1ff]"
+)
+# Format characters that are drawn, around the digits that follow.
+_DRAWN = late_pattern("[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]")
+
+
 def _columns(letter: str) -> int:
-    if letter == "\ufe0f":  # it may make the letter before it twice as wide
+    if letter == "\ufe0f" or _DRAWN.match(letter):  # the first may make the letter before it twice as wide
         return 1
+    if _NEWLY_WIDE.match(letter):
+        return 2
     category = unicodedata.category(letter)
     if category in ("Mn", "Me", "Cf"):
         return 0
