@@ -12,9 +12,14 @@ import pytest
 
 from bgjob.agent.busy import BUSY
 from bgjob.agent.job_news import JobNews
+from bgjob.agent.news import News
 from bgjob.api import Jobs
+from bgjob.api.context import Context, checked_settings
+from bgjob.core.config import NO_FILE
 from bgjob.core.errors import JobNotFound
+from bgjob.home import jobdir
 from bgjob.home.locks import open_locked
+from bgjob.link.spawn import Spawner
 from bgjob.remote.channel import Channel
 from bgjob.store.store import Store
 from tests.remote.conftest import Open, Play, submitted
@@ -315,3 +320,33 @@ def test_a_connection_that_is_closed_here_is_closed_there(play: Play, jobs: Jobs
         assert await stream.read() == b""
 
     play(body)
+
+
+def test_a_look_that_is_asked_for_during_another_call_is_answered_with_what_is_new(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that reads calls asks for it, at any moment of the call for news."""
+    job_id = submitted(store)
+    news = News(Context.of(store, checked_settings({}, NO_FILE), {}, Spawner(zygote=False)))
+    news.follow(job_id, {})
+    news.take(None, 0.0, 1 << 16, None)
+    copied: list[str] = []
+
+    def take() -> None:
+        told = news.take(None, 0.0, 1 << 16, None)
+        copied.extend(told["jobs"])
+        assert job_id in copied or not told["looked"]
+
+    class Interrupted(dict[str, int]):
+        """Another thread has its turn as soon as the number is there."""
+
+        def __setitem__(self, key: str, value: int) -> None:
+            super().__setitem__(key, value)
+            take()
+
+    jobdir.write_record(f"{store.directory(job_id)}/{jobdir.RUN}", {"format": 1, "pid": 7})
+    monkeypatch.setattr(news, "_find_changed", lambda: None)  # nor has the kernel told of the change yet
+    monkeypatch.setattr(news, "_asked", Interrupted())
+    news.look(job_id, 1)
+    take()
+    assert copied == [job_id]

@@ -65,8 +65,9 @@ class News:
 
     def look(self, job_id: str, number: int) -> None:
         """Request all news up to now. The answer with this number under `looked` completes it."""
-        self._asked[job_id] = number
+        # The job first: a look that another thread is taking meanwhile must not count as the one requested here.
         self._to_look_at[job_id] = None
+        self._asked[job_id] = number
         self._waker.wake()
 
     def take(
