@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from bgjob.core.errors import BgjobError, JobNotFound, TargetUnreachable
@@ -182,14 +182,17 @@ class Host:
     async def _attempt(self) -> None:
         channel = await self._connect()
         try:
-            await self._follow_all(channel)
+            followed = await self._follow_all(channel, frozenset())
             if self._is_doubtful:
                 await self._copy_news(channel, 0.0)
+                await self._follow_all(channel, followed)
             self.hello, self.why, self._channel = channel.hello, None, channel
             self._was_connected, self._is_doubtful = True, False
             self._note(self.key, None)
             self._connected.set()
             self._tell_progress()
+            for replica in list(self.replicas.values()):
+                await self._ask_to_look(channel, replica)  # wanted before the channel was known
             await self._copy(channel)
         finally:
             self._is_doubtful = self._is_doubtful or channel.answered_nonsense
@@ -197,15 +200,17 @@ class Host:
             self._connected.clear()
             await channel.close()
 
-    async def _follow_all(self, channel: Channel) -> None:
-        """Also jobs that come meanwhile: until the channel is known, nobody else follows them."""
-        seen = set[str]()
+    async def _follow_all(self, channel: Channel, followed: Collection[str]) -> Collection[str]:
+        """Follow all jobs but these, and return the ids of all. Also jobs that come meanwhile: until the channel is
+        known, nothing else follows them."""
+        seen = set(followed)
         while new := [each for each in self.replicas.values() if each.id not in seen][:FOLLOWED_AT_ONCE]:
             seen |= {each.id for each in new}
             known = [each for each in new if each.phase != "submitting"]
             for replica in (each for each in new if each not in known):
                 await self._follow(channel, replica)  # in their order: one may be to begin after another
             await asyncio.gather(*(self._follow(channel, each) for each in known))
+        return seen
 
     async def _follow(self, channel: Channel, replica: Replica) -> None:
         try:
