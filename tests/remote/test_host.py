@@ -161,3 +161,28 @@ def test_a_job_that_comes_while_a_doubtful_host_tells_its_first_news_is_followed
         return channel.followed
 
     assert asyncio.run(play()) == ["first", "second"]
+
+
+@pytest.mark.parametrize("patience_s", [None, 1e6])
+def test_a_caller_that_waits_for_a_connection_learns_that_the_host_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float | None
+) -> None:
+    """A cluster closes the connections that none of its jobs uses."""
+    monkeypatch.chdir(tmp_path)
+
+    async def play() -> None:
+        is_connecting = asyncio.Event()
+
+        async def connect() -> Channel:
+            is_connecting.set()
+            return await asyncio.Future[Channel]()
+
+        host = Host("far", "", connect, lambda *_: None, nothing, nothing)
+        waiting = asyncio.create_task(host.ready(patience_s))
+        await is_connecting.wait()
+        await host.close()
+        async with asyncio.timeout(LIMIT_S):
+            with pytest.raises(TargetUnreachable):
+                await waiting
+
+    asyncio.run(play())

@@ -93,7 +93,7 @@ class Host:
 
     async def _until_connected_or_failed(self) -> None:
         before = self._attempts
-        while self._channel is None and (self._attempts <= before or self.why is None):
+        while self._running and self._channel is None and (self._attempts <= before or self.why is None):
             await self._progress.wait()
 
     async def follow(self, replica: Replica) -> None:
@@ -135,6 +135,9 @@ class Host:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         self._running = None
+        self._connected.set()  # wakes the callers of `ready`: there is no connection
+        self._connected.clear()
+        self._tell_progress()
 
     # -- the connection --------------------------------------------------------------------------------
 
