@@ -45,7 +45,8 @@ class ManyMachines:
         if key not in self._hosts:
 
             async def on_end(replica: Replica, news: Mapping[str, Any]) -> None:
-                await note_end(self._hosts[key], replica, news, self._forget)
+                if note_end(self._hosts[key], replica, news):
+                    self._forget(replica)
 
             async def resume(_replica: Replica, _channel: Channel) -> None:
                 pass

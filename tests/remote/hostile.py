@@ -15,6 +15,15 @@ HELLO = {"hello": 1, "host": "far", "home": "/far", "pid": 7}
 MET = {"there": True, "python": [3, 11, 7]}
 NOTHING_NEW: Message = {"jobs": {}, "events": [], "looked": {}, "cursor": "1.0"}
 RUN = {"format": 1, "pid": 7, "shim_pid": 6, "started_at": 1e9, "boot_id": "far"}
+EXITED: Mapping[str, Any] = {
+    "format": 1,
+    "cause": "exited",
+    "exit_code": 0,
+    "signal": None,
+    "ended_at": 1e9,
+    "duration_s": 1.0,
+    "output_bytes": 0,
+}
 HOSTILE: tuple[Any, ...] = (
     *(
         None,

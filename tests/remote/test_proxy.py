@@ -86,7 +86,7 @@ def test_an_answer_that_comes_when_the_job_is_over_is_handed_on(
         reader, writer = await asyncio.open_unix_connection("ctl")
         writer.write(b'{"op": "stdin"}\n')
         await line.asked.wait()
-        await proxy.close()
+        proxy.close()
         for _ in range(10):  # whoever has been told to end ends
             await asyncio.sleep(0)
         for part in (ANSWER, b""):
@@ -110,7 +110,7 @@ def test_a_connection_that_was_accepted_as_the_job_was_forgotten_is_closed(
         await proxy.listen()
         theirs, ours = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=theirs)
-        await proxy.close()
+        proxy.close()
         accepted = asyncio.create_task(proxy._on_connection(*await asyncio.open_connection(sock=ours)))
         done, _ = await asyncio.wait([accepted], timeout=20)
         writer.close()
@@ -179,7 +179,7 @@ def test_an_answer_waits_for_the_output_it_speaks_of_and_for_nothing_else(
         answer = await reader.readline()
         assert replica.log_end == len(printed)
         writer.close()
-        await proxy.close()
+        proxy.close()
         await host.close()
         return answer
 

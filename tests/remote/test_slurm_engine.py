@@ -21,6 +21,7 @@ class Queue:
         self._states = {job_id: EngineState("queued", "17", reason="Resources")}
         self._answers, self.taken = answers, dict[str, Taken]()
         self.root = "/nowhere"
+        self.forgotten: list[str] = []
 
     async def states(self) -> dict[str, EngineState]:
         if not self._answers:
@@ -38,6 +39,9 @@ class Queue:
 
     def due_in_s(self) -> float:
         return 0.0
+
+    async def forget(self, job_id: str) -> None:
+        self.forgotten.append(job_id)
 
 
 def test_a_job_that_runs_is_not_queued_again_by_an_older_look_at_the_queue(store: Store) -> None:
@@ -59,13 +63,15 @@ def test_a_job_that_has_started_runs_though_slurm_is_too_busy_to_say_so(store: S
     assert (replica.phase, replica.get("node")) == ("running", "n1")
 
 
-def look(replica: Replica, queue: Any) -> None:
-    async def nothing(*_: object) -> None:
-        pass
+def engine_with(replica: Replica, queue: Any) -> SlurmEngine:
+    engine = SlurmEngine(lambda: Target(name="hpc", kind="slurm"), lambda *_: None, lambda _: None)
+    engine._slurm, engine._replicas = queue, {replica.id: replica}
+    return engine
 
+
+def look(replica: Replica, queue: Any) -> None:
     async def body() -> None:
-        engine = SlurmEngine(lambda: Target(name="hpc", kind="slurm"), lambda *_: None, nothing)
-        engine._slurm, engine._replicas = queue, {replica.id: replica}
+        engine = engine_with(replica, queue)
         await engine._look()
         await engine.close()
 

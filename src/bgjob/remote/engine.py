@@ -1,6 +1,6 @@
 """What a relay asks of a target, whatever the target is; and what all of them do at the end of a job."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from bgjob.core.targets import Target
@@ -14,7 +14,7 @@ ANSWER_PATIENCE_S = 20.0
 
 Note = Callable[[str, str | None], None]
 """Of a machine of the target, by its key: why it cannot be reached; None: it can."""
-Forget = Callable[[Replica], Awaitable[None]]
+Forget = Callable[[Replica], None]
 """Nothing more will come of the job, or its target has refused it."""
 
 
@@ -71,12 +71,12 @@ async def request_start(replica: Replica, channel: Channel) -> None:
     replica.accepted(phase="queued" if answer["queued"] else "running", **known)
 
 
-async def note_end(host: Host, replica: Replica, news: Mapping[str, Any], forget: Forget) -> None:
-    """What the machine has told of the job's end, if it has."""
+def note_end(host: Host, replica: Replica, news: Mapping[str, Any]) -> bool:
+    """Record what the machine has told of the job's end. True: nothing more will come of the job."""
     if news.get("missing"):
         replica.lose(f"its records on {host.name} are gone")
     elif news.get("lost"):
         replica.lose(said(host.target, news["lost"]))
-    elif not news.get("over"):
-        return
-    await forget(replica)
+    else:
+        return bool(news.get("over"))
+    return True

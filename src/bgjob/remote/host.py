@@ -104,10 +104,10 @@ class Host:
             with contextlib.suppress(TargetUnreachable):
                 await self._follow(self._channel, replica)
 
-    async def forget(self, replica: Replica) -> None:
+    def forget(self, replica: Replica) -> None:
+        """Copy nothing more of the job. What its machine answers to that does not matter."""
         if self.replicas.pop(replica.id, None) and self._channel is not None:
-            with contextlib.suppress(TargetUnreachable):
-                await self._channel.call("unfollow", job=replica.id)
+            background.start(_unfollow(self._channel, replica.id))
 
     async def copied(self, replica: Replica, log_end: int, *, outcome: bool = False) -> None:
         """Wait until the copy of the job has all that an answer was based on: its reader must not see less.
@@ -307,6 +307,11 @@ class SteeringHost(Host):
     async def _copy(self, channel: Channel) -> None:
         await channel.wait_broken()
         raise TargetUnreachable(self.target, "the connection was cut")
+
+
+async def _unfollow(channel: Channel, job_id: str) -> None:
+    with contextlib.suppress(BgjobError):
+        await channel.call("unfollow", job=job_id)
 
 
 def _append(event: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ class ControlProxy:
         listening.bind(path)
         self._server = await asyncio.start_unix_server(self._on_connection, sock=listening)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         if self._server is None:
             return
         self._server.close()

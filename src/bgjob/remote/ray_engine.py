@@ -75,7 +75,8 @@ class RayEngine:
     async def _on_end(self, replica: Replica, news: Mapping[str, Any]) -> None:
         host = self.host_of(replica)
         assert host
-        await note_end(host, replica, news, self._forget)
+        if note_end(host, replica, news):
+            await self._forget(replica)
 
     async def _close_idle_hosts(self) -> None:
         """A while after the last job there: to connect takes longer than to start."""
@@ -190,9 +191,9 @@ class RayEngine:
 
     async def _forget(self, replica: Replica) -> None:
         self._replicas.pop(replica.id, None)
-        await self._forget_there(replica)
-        await self._release(replica)
         self._killed.discard(replica.id)
+        self._forget_there(replica)
+        await self._release(replica)
 
     async def _release(self, replica: Replica) -> None:
         with contextlib.suppress(TargetUnreachable):  # its node does it, or nobody comes for it

@@ -112,7 +112,7 @@ class Relay:
         finally:
             server.close()
             for proxy in self._proxies.values():
-                await proxy.close()
+                proxy.close()
             await self._engine.close()
             with contextlib.suppress(OSError):
                 os.unlink(self._path(target_dir.CONTROL))
@@ -187,14 +187,15 @@ class Relay:
         await proxy.listen()
         return replica
 
-    async def _forget(self, replica: Replica) -> None:
-        """Nothing more will come of it."""
+    def _forget(self, replica: Replica) -> None:
+        """Nothing more will come of it. Not a coroutine: its caller may be cancelled at any await, and a job that
+        is forgotten by half is never free, and its connections are never closed."""
         if self._replicas.pop(replica.id, None) is None:
             return
         if host := self._engine.host_of(replica):
-            await host.forget(replica)
+            host.forget(replica)
         replica.finish()
-        await self._proxies.pop(replica.id).close()
+        self._proxies.pop(replica.id).close()
         target_dir.remove(HERE, self._name, replica.id)
 
     # -- who can be reached ------------------------------------------------------------------------------
@@ -283,7 +284,7 @@ class Relay:
             return None
         if replica.is_over:  # it was killed meanwhile
             return None
-        await self._refuse(replica, str(refusal))
+        self._refuse(replica, str(refusal))
         return refusal
 
     async def _check(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -294,15 +295,15 @@ class Relay:
         host = self._engine.host_of(replica)
         return (host and host.why) or "it has not answered yet"
 
-    async def _refuse(self, replica: Replica, why: str) -> None:
+    def _refuse(self, replica: Replica, why: str) -> None:
         """Record its end on disk. Its starter, if it is alive, removes the job and returns the reason to its caller."""
         try:
             replica.refuse(why)
         except OSError:  # the disk is full: the job stays registered and is tried again
             self._replicas.pop(replica.id)
-            await self._proxies.pop(replica.id).close()
+            self._proxies.pop(replica.id).close()
             return replica.release()
-        await self._forget(replica)
+        self._forget(replica)
 
     async def _kill(self, job: str, **words: object) -> Mapping[str, Any]:
         replica, is_new = self._replicas.get(job), job not in self._replicas
@@ -371,7 +372,7 @@ OPERATIONS: Mapping[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
 def engine_for(
     target: Callable[[], Target],
     note: Callable[[str, str | None], None],
-    forget: Callable[[Replica], Awaitable[None]],
+    forget: Callable[[Replica], None],
 ) -> Engine:
     match target().kind:
         case "ssh":

@@ -403,9 +403,13 @@ class SlurmEngine:
             replica.lose(str(outcome.get("reason")))
         else:
             replica.conclude(outcome)
-        await self._forget(replica)
+        self._forget(replica)
+        # a task of its own: the connection that has told of the end may be closed now, and our task with it
+        await asyncio.shield(background.start(self._forget_request(replica.id)))
+
+    async def _forget_request(self, job_id: str) -> None:
         with contextlib.suppress(TargetUnreachable):
-            await (await self._connected()).forget(replica.id)
+            await (await self._connected()).forget(job_id)
 
     async def _close_idle_hosts(self) -> None:
         """The agent of a node ends with the last of our jobs there, but stays in a held allocation."""
@@ -448,7 +452,7 @@ class SlurmEngine:
 
     async def drop(self, replica: Replica) -> None:
         self._replicas.pop(replica.id, None)
-        await self._forget(replica)
+        self._forget(replica)
 
     async def check_entry(self) -> None:
         """Check partition, account and directory. The login node's Python was used to connect."""

@@ -64,10 +64,11 @@ class SshEngine:
             raise
         except BgjobError as error:
             replica.end(cause="never_started", reason=str(error))
-            await self._forget(replica)
+            self._forget(replica)
 
     async def _on_end(self, replica: Replica, news: Mapping[str, Any]) -> None:
-        await note_end(self._host, replica, news, self._forget)
+        if note_end(self._host, replica, news):
+            self._forget(replica)
 
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
@@ -75,7 +76,7 @@ class SshEngine:
         return answer
 
     async def drop(self, replica: Replica) -> None:
-        await self._forget(replica)
+        self._forget(replica)
 
     async def check_entry(self) -> None:
         """Connect: that needs a Python that runs the agent, and a safe home."""
