@@ -4,14 +4,18 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 from bgjob.core.engine import EngineState
 from bgjob.core.errors import TargetUnreachable
 from bgjob.core.targets import Target
+from bgjob.home import jobdir
 from bgjob.remote.replica import Replica
 from bgjob.remote.slurm import Taken
 from bgjob.remote.slurm_engine import SlurmEngine
 from bgjob.store.store import Store
 from tests.remote.conftest import submitted
+from tests.remote.hostile import EXITED
 
 
 class Queue:
@@ -61,6 +65,32 @@ def test_a_job_that_has_started_runs_though_slurm_is_too_busy_to_say_so(store: S
     queue.taken[job_id] = Taken("17", "n1")
     look(replica, queue)
     assert (replica.phase, replica.get("node")) == ("running", "n1")
+
+
+def test_an_end_that_the_full_disk_did_not_take_is_taken_when_it_is_told_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica, queue = Replica(store, submitted(store)), Queue("")
+    replica.accepted(phase="running", host="n1", node="n1", engine_id="17")
+    write, failures = jobdir.write_record, [OSError("no space left on device")]
+
+    def fail_once(path: str, *rest: Any) -> None:
+        if path.endswith(jobdir.OUTCOME) and failures:
+            raise failures.pop()
+        write(path, *rest)
+
+    monkeypatch.setattr(jobdir, "write_record", fail_once)
+
+    async def body() -> None:
+        engine = engine_with(replica, queue)
+        with pytest.raises(OSError, match="no space"):
+            await engine._on_end(replica, {"over": True})
+        await engine._on_end(replica, {"over": True})
+
+    replica.holds_outcome, replica.told_outcome = True, EXITED
+    asyncio.run(body())
+    assert replica.has_outcome
+    assert queue.forgotten == [replica.id]
 
 
 def engine_with(replica: Replica, queue: Any) -> SlurmEngine:

@@ -394,15 +394,16 @@ class SlurmEngine:
         return final
 
     async def _conclude(self, replica: Replica, outcome: Mapping[str, Any]) -> None:
-        if self._replicas.pop(replica.id, None) is None:
+        if replica.id not in self._replicas:
             return
-        self._gone_since.pop(replica.id, None)
-        self._killed.discard(replica.id)
-        self._cancelled.discard(replica.id)
         if outcome.get("cause") == "lost":
             replica.lose(str(outcome.get("reason")))
         else:
             replica.conclude(outcome)
+        del self._replicas[replica.id]  # not before: if the disk is full, it is concluded again
+        self._gone_since.pop(replica.id, None)
+        self._killed.discard(replica.id)
+        self._cancelled.discard(replica.id)
         self._forget(replica)
         # a task of its own: the connection that has told of the end may be closed now, and our task with it
         await asyncio.shield(background.start(self._forget_request(replica.id)))
