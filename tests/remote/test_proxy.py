@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from bgjob.remote import host as remote_host
+from bgjob.remote import proxy as proxy_module
 from bgjob.remote.engine import Engine
 from bgjob.remote.proxy import ControlProxy
 from bgjob.remote.replica import Replica
@@ -118,6 +119,34 @@ def test_a_connection_that_was_accepted_as_the_job_was_forgotten_is_closed(
         return bool(done) and await reader.read() == b""
 
     assert asyncio.run(ask())
+
+
+def test_a_connection_by_which_nothing_was_asked_is_closed_as_soon_as_the_job_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for a way to the job's machine, and no answer is on its way."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(proxy_module, "LAST_ANSWERS_S", 1e6)
+
+    class Unreachable(Host):
+        async def ready(self) -> Host:
+            is_waited_for.set()
+            return await asyncio.Future[Host]()
+
+    async def ask() -> bytes:
+        proxy = ControlProxy(cast("Replica", Job()), cast("Engine", Steering(Unreachable(Line()))))
+        await proxy.listen()
+        reader, writer = await asyncio.open_unix_connection("ctl")
+        writer.write(b'{"op": "wait"}\n')
+        await is_waited_for.wait()
+        proxy.close()
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+    is_waited_for = asyncio.Event()
+    assert asyncio.run(ask()) == b""
 
 
 class Machine:

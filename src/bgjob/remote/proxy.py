@@ -29,6 +29,8 @@ class ControlProxy:
         self._replica, self._engine = replica, engine
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        # Those of them by which the shim was asked something.
+        self._asking: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[None] | None = None
 
     async def listen(self) -> None:
@@ -46,6 +48,8 @@ class ControlProxy:
         self._server = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._replica.directory}/{CONTROL}")
+        for each in self._connections - self._asking:
+            each.cancel()
         self._ending = background.start(self._end_connections())
 
     async def _end_connections(self) -> None:
@@ -63,14 +67,17 @@ class ControlProxy:
         self._connections.add(task)
         try:
             if is_ours(writer):
-                await self._serve(reader, writer)
+                await self._serve(task, reader, writer)
         except (TargetUnreachable, ConnectionError, asyncio.CancelledError):
             pass  # the caller sees that the connection ends, and asks again or looks at the disk
         finally:
             self._connections.discard(task)
+            self._asking.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         first = await reader.read(PIECE_BYTES)
         if not first:
             return
@@ -78,6 +85,7 @@ class ControlProxy:
         if host is None:
             return  # it waits for a machine
         stream = (await host.ready()).connect(self._replica.id)
+        self._asking.add(task)
         await stream.write(first)
         ways = [
             asyncio.create_task(_forward(reader, stream)),
