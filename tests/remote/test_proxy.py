@@ -1,6 +1,8 @@
 """The socket of a job of another machine: no answer of its shim is lost."""
 
 import asyncio
+import contextlib
+import gc
 import json
 import socket
 from base64 import b64encode
@@ -119,6 +121,34 @@ def test_a_connection_that_was_accepted_as_the_job_was_forgotten_is_closed(
         return bool(done) and await reader.read() == b""
 
     assert asyncio.run(ask())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_is_being_accepted_as_the_job_is_forgotten_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """`turns`: of the event loop, which accepts a connection in several."""
+    monkeypatch.chdir(tmp_path)
+
+    async def ask() -> bytes:
+        proxy = ControlProxy(cast("Replica", Job()), cast("Engine", Steering(Host(Line()))))
+        await proxy.listen()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect("ctl")
+            connection.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            proxy.close()
+            async with asyncio.timeout(20):
+                with contextlib.suppress(ConnectionResetError):  # it was not accepted any more
+                    return await asyncio.get_running_loop().sock_recv(connection, 1)
+        return b""
+
+    gc.disable()  # it would close what is left open, some time
+    try:
+        assert asyncio.run(ask()) == b""
+    finally:
+        gc.enable()
 
 
 def test_a_connection_by_which_nothing_was_asked_is_closed_as_soon_as_the_job_is_over(

@@ -44,16 +44,19 @@ class ControlProxy:
     def close(self) -> None:
         if self._server is None:
             return
-        self._server.close()
-        self._server = None
+        server, self._server = self._server, None
+        # Nothing is accepted from here on. The server itself is closed by a task, after those of asyncio that take up
+        # what was just accepted: without a server they would leave that open, unanswered.
+        asyncio.get_running_loop().remove_reader(server.sockets[0].fileno())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._replica.directory}/{CONTROL}")
         for each in self._connections - self._asking:
             each.cancel()
-        self._ending = background.start(self._end_connections())
+        self._ending = background.start(self._end_connections(server))
 
-    async def _end_connections(self) -> None:
+    async def _end_connections(self, server: asyncio.Server) -> None:
         """The shim is gone, and its last answers may be on their way."""
+        server.close()
         if self._connections:
             await asyncio.wait(set(self._connections), timeout=LAST_ANSWERS_S)
         for each in self._connections:
