@@ -151,6 +151,24 @@ def test_a_connection_that_is_being_accepted_as_the_job_is_forgotten_is_closed(
         gc.enable()
 
 
+def test_a_job_that_is_forgotten_while_its_socket_is_made_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def play() -> None:
+        proxy = ControlProxy(cast("Replica", Job()), cast("Engine", Steering(Host(Line()))))
+        listening = asyncio.create_task(proxy.listen())
+        await asyncio.sleep(0)
+        assert place.exists(), "it was bound in the first step"
+        proxy.close()
+        await listening
+
+    place = tmp_path / "ctl"
+    asyncio.run(play())
+    assert not place.exists()
+
+
 def test_a_connection_by_which_nothing_was_asked_is_closed_as_soon_as_the_job_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

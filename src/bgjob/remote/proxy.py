@@ -28,6 +28,7 @@ class ControlProxy:
     def __init__(self, replica: Replica, engine: Engine) -> None:
         self._replica, self._engine = replica, engine
         self._server: asyncio.Server | None = None
+        self._is_closed = False
         self._connections: set[asyncio.Task[None]] = set()
         # Those of them by which the shim was asked something.
         self._asking: set[asyncio.Task[None]] = set()
@@ -40,8 +41,11 @@ class ControlProxy:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(path)
         self._server = await asyncio.start_unix_server(self._on_connection, sock=listening)
+        if self._is_closed:  # meanwhile: the job was killed
+            self.close()
 
     def close(self) -> None:
+        self._is_closed = True
         if self._server is None:
             return
         server, self._server = self._server, None
