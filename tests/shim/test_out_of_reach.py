@@ -266,7 +266,7 @@ def test_what_ends_with_another_process_counts_and_a_reused_pid_is_spared() -> N
     gone = subprocess.Popen(["true"])
     gone.wait()
     running = subprocess.Popen(["sleep", "1000"])
-    started = processes.stat_of(running.pid)[sweep.START_TICKS]
+    started = processes.stat_of(running.pid)[processes.START_TICKS]
     assert sweep.kill_each({gone.pid: 1, running.pid: started + 1}) == 2
     assert running.poll() is None
     assert sweep.kill_each({running.pid: started}) == 1
