@@ -1,15 +1,21 @@
 """What the engine of Slurm makes of what Slurm says, where that comes late."""
 
 import asyncio
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bgjob.api import open_jobs
+from bgjob.api.remove import remove_job
 from bgjob.core.engine import EngineState
 from bgjob.core.errors import TargetUnreachable
-from bgjob.core.targets import Target
-from bgjob.home import jobdir
+from bgjob.core.job import Lost
+from bgjob.core.targets import Target, as_record
+from bgjob.home import jobdir, target_dir
+from bgjob.remote.relay import Relay
 from bgjob.remote.replica import Replica
 from bgjob.remote.slurm import Taken
 from bgjob.remote.slurm_engine import SlurmEngine
@@ -46,6 +52,16 @@ class Queue:
 
     async def forget(self, job_id: str) -> None:
         self.forgotten.append(job_id)
+
+
+class LoginGone(Queue):
+    """Nothing of the cluster can be asked."""
+
+    async def states(self) -> dict[str, EngineState]:
+        raise TargetUnreachable("gpu-box", "ssh: connect to host login port 22: Connection refused")
+
+    async def all_taken(self, _job_ids: object) -> dict[str, Any]:
+        return await self.states()
 
 
 def test_a_job_that_runs_is_not_queued_again_by_an_older_look_at_the_queue(store: Store) -> None:
@@ -91,6 +107,38 @@ def test_an_end_that_the_full_disk_did_not_take_is_taken_when_it_is_told_again(
     asyncio.run(body())
     assert replica.has_outcome
     assert queue.forgotten == [replica.id]
+
+
+@pytest.mark.parametrize("phase", ["queued", "submitting"])
+def test_a_job_on_no_node_is_unreachable_with_its_login_host_and_can_be_given_up(
+    store: Store, phase: str
+) -> None:
+    job_id = submitted(store)
+    target_dir.make(store.home, "gpu-box", as_record(Target(name="gpu-box", kind="slurm", login="me@login")))
+    target_dir.add(store.home, "gpu-box", job_id)
+    jobs = open_jobs({**os.environ, "BGJOB_HOME": store.home})
+
+    async def body() -> None:
+        relay = Relay(store, "gpu-box", -1)
+        replica = await relay._adopt(job_id)
+        assert replica
+        if phase == "queued":
+            replica.accepted(phase="queued", engine_id="17")
+        relay._engine._slurm, relay._engine._replicas = LoginGone(job_id), {job_id: replica}  # type: ignore[attr-defined]
+        await relay._engine._look()  # type: ignore[attr-defined]
+        status = jobs.status(job_id)
+        assert status.job.remote
+        assert "Connection refused" in (status.job.remote.unreachable or "")
+        assert f"bgjob kill --give-up {job_id[:8]}" in (status.hint or "")
+        await relay._give_up(job_id)
+
+    asyncio.run(body())
+    directory = Path(store.directory(job_id))
+    assert isinstance(jobs.status(job_id).job.state, Lost)
+    assert not (directory / jobdir.REQUEST).exists()
+    remove_job(jobs.context, job_id)
+    assert not directory.exists()
+    jobs.close()
 
 
 def engine_with(replica: Replica, queue: Any) -> SlurmEngine:

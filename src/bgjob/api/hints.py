@@ -45,7 +45,7 @@ def still_running(state: State, count: int) -> str:
 def out_of_reach(job_id: str) -> str:
     """Return the advice for a job whose machine does not answer."""
     return (
-        "The job keeps running: try again later. If its machine will never answer again, "
+        "This does not end the job: try again later. If its machine will never answer again, "
         f"`bgjob kill --give-up {job_id[:SHORT_ID_CHARACTERS]}` records the job as lost."
     )
 

@@ -87,7 +87,11 @@ def status_of(
 
 
 def _of_queued(context: Context, job: Job) -> JobStatus:
-    return JobStatus(job, 0, 0, place=place_of(context, job), **_limits(context, job))
+    return JobStatus(job, 0, 0, place=place_of(context, job), hint=_reach_hint(job), **_limits(context, job))
+
+
+def _reach_hint(job: Job) -> str | None:
+    return out_of_reach(job.id) if job.remote and job.remote.unreachable else None
 
 
 def _of_running(context: Context, snapshot: Snapshot, detail: bool, deadline: float) -> JobStatus:
@@ -131,7 +135,7 @@ def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, de
         prompt=prompt or (told.get("prompt") if waits else None),
         activity=activity_from(told.get("activity")) if detail else None,
         held=hold_on(context, job.id, deadline) if detail and told else None,
-        hint=out_of_reach(job.id) if job.remote and job.remote.unreachable else None,
+        hint=_reach_hint(job),
         ran_s=ran_s(job),
         idle_s=idle_s(job, written_at),
         history=context.store.history(job),

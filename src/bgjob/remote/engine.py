@@ -9,6 +9,8 @@ from bgjob.remote.host import Host
 from bgjob.remote.messages import said
 from bgjob.remote.replica import Replica
 
+CLUSTER = ""
+"""The key of jobs that are on no node yet: their cluster is reached by one machine, e.g. its login node."""
 CONNECT_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 20.0
 

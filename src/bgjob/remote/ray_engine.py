@@ -17,6 +17,7 @@ from bgjob.remote import background
 from bgjob.remote.channel import Channel
 from bgjob.remote.engine import (
     ANSWER_PATIENCE_S,
+    CLUSTER,
     CONNECT_PATIENCE_S,
     Forget,
     Note,
@@ -27,8 +28,6 @@ from bgjob.remote.host import Host
 from bgjob.remote.ray import RayGateway
 from bgjob.remote.replica import Replica
 
-CLUSTER = ""
-"""The key of jobs that are on no node."""
 # How often the cluster is asked, by one call for all jobs: after a submission, while a job is queued, else.
 FRESH_EVERY_S, QUEUED_EVERY_S, EVERY_S = 0.2, 1.0, 5.0
 FRESH_S, HOST_IDLE_S = 10.0, 60.0

@@ -38,7 +38,7 @@ from bgjob.home.locks import try_lock
 from bgjob.home.mtimes import mtime
 from bgjob.remote import background
 from bgjob.remote.codec import pack_error
-from bgjob.remote.engine import CONNECT_PATIENCE_S, Engine
+from bgjob.remote.engine import CLUSTER, CONNECT_PATIENCE_S, Engine
 from bgjob.remote.messages import REQUESTS, checked
 from bgjob.remote.proxy import ControlProxy, is_ours
 from bgjob.remote.replica import Replica, own_jobs
@@ -326,7 +326,7 @@ class Relay:
         replica = self._replicas.get(job)
         if replica is None:
             raise JobNotFound(job)
-        gone = self._unreachable.get(replica.get("host") or "")
+        gone = self._unreachable.get(replica.get("host") or CLUSTER)
         if gone is None:
             raise StillReachable(job)
         replica.lose(f"given up while its machine could not be reached: {gone[1]}")

@@ -20,7 +20,7 @@ from bgjob.core.targets import Target
 from bgjob.remote import background
 from bgjob.remote.channel import Channel, Order
 from bgjob.remote.command import Commands
-from bgjob.remote.engine import CONNECT_PATIENCE_S, Forget, Note
+from bgjob.remote.engine import CLUSTER, CONNECT_PATIENCE_S, Forget, Note
 from bgjob.remote.host import Host, SteeringHost
 from bgjob.remote.messages import said
 from bgjob.remote.replica import Replica
@@ -73,7 +73,7 @@ class SlurmEngine:
         async with self._connecting:
             if self._slurm is None:
                 self._slurm = await self._first_connection()
-                self._note(LOGIN, None)
+                self._note(CLUSTER, None)
             return self._slurm
 
     async def _first_connection(self) -> Slurm:
@@ -81,7 +81,7 @@ class SlurmEngine:
         try:
             channel = await self._open_on_login(LOGIN)
         except TargetUnreachable as error:
-            self._note(LOGIN, error.why)
+            self._note(CLUSTER, error.why)
             raise
         root = str(channel.hello["home"]).removesuffix(f"/{NODES}/{LOGIN}")
         await channel.close()
@@ -272,13 +272,13 @@ class SlurmEngine:
                 raise
             self._states = {**states, **await self._started(slurm, states)}
             self._at_end &= {state.engine_id for state in self._states_of_all() if state.phase == "active"}
-            self._note(LOGIN, None)
+            self._note(CLUSTER, None)
             for replica in list(self._replicas.values()):
                 await self._consider(replica)
             await self._close_idle_hosts()
             await asyncio.sleep(min(LOOK_EVERY_S, max(slurm.due_in_s(), 0.05)))
         except TargetUnreachable as error:
-            self._note(LOGIN, error.why)
+            self._note(CLUSTER, error.why)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _look_without_slurm(self, slurm: Slurm) -> None:
