@@ -12,8 +12,9 @@ import pytest
 
 from bgjob.api import Conditions, Jobs, Typed
 from bgjob.api.context import open_context
+from bgjob.api.pause import pause_job
 from bgjob.api.wait import Wait
-from bgjob.core.errors import InvalidArgument, InvalidCommand, JobLimitReached, TargetUnreachable
+from bgjob.core.errors import InvalidArgument, InvalidCommand, JobLimitReached, NotRunning, TargetUnreachable
 from bgjob.core.job import Exited, Job, Killed, Lost, NeverStarted, Running, TimedOut
 from bgjob.system import processes
 from tests.support.far_machine import NAME, FarMachine
@@ -188,33 +189,46 @@ def test_unreachable_is_said_and_is_no_end(jobs: Jobs, far: FarMachine, gate: Ga
         jobs.interact(job.id, Typed("x"))
     with pytest.raises(TargetUnreachable):
         jobs.kill(job.id)
+    with pytest.raises(TargetUnreachable):
+        pause_job(open_context(far.environ, many=False), job.id)
     gate.open()
     far.accept_connections()
     assert isinstance(ended(jobs, job.id).state, Exited)
     assert jobs.output(job.id).stdout == "done\n"
 
 
+def bgjob(far: FarMachine, *command: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "bgjob", *command]
+    return subprocess.run(argv, env=far.environ, capture_output=True, text=True, check=False)
+
+
+def test_a_job_that_is_run_again_has_the_environment_of_its_target(jobs: Jobs, far: FarMachine) -> None:
+    job = ended(jobs, jobs.execute("true", target=NAME).id)
+    again = bgjob(far, "rerun", job.id)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert isinstance(ended(jobs, again.stdout.strip()).state, Exited)
+
+
 def test_a_job_of_a_machine_that_never_answers_again_is_given_up(
     jobs: Jobs, far: FarMachine, gate: Gate
 ) -> None:
-    def bgjob(*command: str) -> "subprocess.CompletedProcess[str]":
-        argv = [sys.executable, "-m", "bgjob", *command]
-        return subprocess.run(argv, env=far.environ, capture_output=True, text=True, check=False)
-
     job = jobs.execute(gate.pause, target=NAME)
     gate.wait_until_reached()
     command = ["kill", "--give-up", job.id[:8]]
-    assert "its machine can be reached" in bgjob(*command).stderr
+    assert "its machine can be reached" in bgjob(far, *command).stderr
     far.refuse_connections()
     far.cut_line()
     wait_until(lambda: (jobs.status(job.id).hint or "").count(" ".join(command)) == 1, "it says what to do")
     with pytest.raises(TargetUnreachable, match="bgjob kill --give-up"):
         jobs.kill(job.id)
-    assert bgjob(*command).returncode == 0
+    assert "bgjob kill --give-up" in bgjob(far, "kill", job.id[:8]).stderr
+    assert bgjob(far, *command).returncode == 0
     state = jobs.status(job.id).job.state
     assert isinstance(state, Lost)
     assert state.reason.startswith("given up while its machine could not be reached: ")
-    assert bgjob("rm", job.id[:8]).returncode == 0
+    with pytest.raises(NotRunning, match=r"it was lost \(given up while"):
+        jobs.interact(job.id, Typed("x"))
+    assert bgjob(far, "rm", job.id[:8]).returncode == 0
     far.accept_connections()
     gate.open()
 

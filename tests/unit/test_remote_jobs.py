@@ -4,16 +4,16 @@ import pytest
 
 from bgjob.api.job_json import job_as_json
 from bgjob.api.live import Row
-from bgjob.api.results import Executed, JobStatus, Output, Page, Place, Reading, Waited
+from bgjob.api.results import Executed, JobStatus, Kill, Output, Page, Place, Reading, Waited
 from bgjob.api.status_json import status_as_json
 from bgjob.cli import columns
 from bgjob.cli.status_lines import status_lines
 from bgjob.cli.top import rows
 from bgjob.core.frozen import replace
-from bgjob.core.job import Job, Queued, Remote, Running
+from bgjob.core.job import Job, Killed, Queued, Remote, Running
 from bgjob.mcp.answers import plain
 from bgjob.mcp.listings import Listing
-from bgjob.mcp.results import Read, Started, Status, Waits
+from bgjob.mcp.results import Killing, Read, Started, Status, Waits
 from bgjob.web.page.rows import row_fields
 from tests.support.stores import new_spec
 
@@ -68,6 +68,19 @@ class TestTheAnswersOfTheTools:
         ):
             assert (answer["status"], answer["reason"]) == ("queued", "Resources")
             assert not {"position", "priority", "node"} & answer.keys()
+
+    def test_say_why_its_engine_ended_it(self) -> None:
+        why = "Slurm: preempted"
+        ended = Job(SPEC, Killed(SINCE, 9.0, 0, 0, None, 15, why), None, RUNNING.remote)
+        for answer in (
+            plain(Started.of(Executed(ended, False, None))),
+            plain(Status.of(status(ended), SPEC.id)),
+            plain(Listing.of(Page([ended], None)))["jobs"][0],
+            plain(Waits.of([Waited(status(ended), None, OUTPUT)], "any"))["jobs"][0],
+            plain(Read.of(Reading(ended, OUTPUT, None, None, 0), SPEC.id)),
+            plain(Killing.of(Kill("already_terminated", 0, ended), SPEC.id)),
+        ):
+            assert (answer["status"], answer["reason"]) in {("killed", why), ("already_terminated", why)}
 
     def test_of_one_job_have_what_was_asked_for(self) -> None:
         assert plain(Status.of(status(RUNNING), SPEC.id))["resources"] == dict(SPEC.resources)

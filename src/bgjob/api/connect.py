@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable
 
 from bgjob.api.context import Context
+from bgjob.api.hints import out_of_reach
 from bgjob.api.processes import supervisors_of
-from bgjob.core.errors import NotSteerable
-from bgjob.core.job import Job
+from bgjob.core.errors import NotSteerable, TargetUnreachable
+from bgjob.core.job import Job, Running
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Supervisors
 
@@ -58,6 +59,12 @@ def connect_to_shim(context: Context, job_id: str) -> ShimConnection:
         if is_here:
             waking.now_and_then()
         time.sleep(LOOK_AGAIN_S)
+
+
+def check_reachable(job: Job) -> None:
+    """TargetUnreachable: the machine of a running job cannot be reached now; nothing was sent to it."""
+    if job.remote and isinstance(job.state, Running) and job.remote.unreachable:
+        raise TargetUnreachable(job.remote.target, job.remote.unreachable, out_of_reach(job.id))
 
 
 def settled(context: Context, job_id: str) -> Job:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bgjob.api.audit import note
-from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
+from bgjob.api.connect import SHIM_PATIENCE_S, check_reachable, connect_to_shim, settled
 from bgjob.api.context import Context
-from bgjob.api.hints import out_of_reach
 from bgjob.api.hold import check_not_held
 from bgjob.api.output import Shown, output_of
 from bgjob.api.processes import not_running
@@ -25,7 +24,6 @@ from bgjob.core.errors import (
     NotSteerable,
     StdinClosed,
     StdinIsNull,
-    TargetUnreachable,
 )
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Job, Queued, Running
@@ -156,8 +154,7 @@ def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
 def check_takes_input(context: Context, job: Job) -> None:
     with noting_refusal(context, job.id):
         check_may_steer(context.settings, job)
-    if job.remote and isinstance(job.state, Running) and job.remote.unreachable:
-        raise TargetUnreachable(job.remote.target, job.remote.unreachable, out_of_reach(job.id))
+    check_reachable(job)
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise not_running(context, job)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bgjob.api.context import Context
 from bgjob.api.hints import still_running
 from bgjob.core.errors import NotRunning
-from bgjob.core.job import Ended, Exited, Job, Lost, Queued, Running, Signaled, State, end_details
+from bgjob.core.job import Ended, Exited, Job, Lost, Queued, Running, Signaled, State, end_details, reason
 from bgjob.home.jobdir import how_ended
 from bgjob.link import sweep
 from bgjob.link.supervisors import Identity, Supervisors
@@ -104,9 +104,10 @@ def not_running(context: Context, job: Job) -> NotRunning:
     """The error of who would type into a job that is queued or has ended."""
     if isinstance(job.state, Queued):
         return NotRunning(job.id, "it is queued and has not started yet")
+    why = reason(job.state)
     return NotRunning(
         job.id,
-        f"it {how_ended(end_details(job.state))}",
+        f"it {how_ended(end_details(job.state))}" + (f" ({why})" if why else ""),
         still_running(job.state, left_running(context, job)),
     )
 

@@ -30,7 +30,7 @@ class Rerun(Frozen):
     job: Job
     """The new one."""
     has_environment: bool
-    """That of the old one; False: it is the caller's."""
+    """It has that of the old one, or of its target. False: it has the caller's."""
     place: Place | None
     """None: it is not queued."""
 
@@ -95,7 +95,8 @@ def _again(context: Context, job: Job, by: Mapping[str, str]) -> tuple[Prepared,
     if is_restricted:
         environment |= policy.NO_SHELL_ESCAPES
     place = place_of(context, job)
-    return Prepared(spec, environment, place.priority if place else None), kept is not None
+    has_environment = kept is not None or target is not None
+    return Prepared(spec, environment, place.priority if place else None), has_environment
 
 
 def _check_group(context: Context, job: Job) -> None:

@@ -3,7 +3,7 @@
 import signal as signals
 
 from bgjob.api.audit import note
-from bgjob.api.connect import SHIM_PATIENCE_S, connect_to_shim, settled
+from bgjob.api.connect import SHIM_PATIENCE_S, check_reachable, connect_to_shim, settled
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running
 from bgjob.api.results import Kill
@@ -40,6 +40,7 @@ def signal_job(context: Context, job_id: str, number: int) -> Kill:
         raise NotSteerable(job_id, "it is queued and has not started yet: there is no process to signal")
     if not isinstance(job.state, Running) and not left_running(context, job):
         return Kill("already_terminated", 0, job)
+    check_reachable(job)
     note(context.store.home, "signal_sent", job_id, signal=number)
     return _ask_to_signal(context, job, number)
 

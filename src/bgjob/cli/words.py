@@ -70,4 +70,11 @@ def in_our_words(error: BgjobError) -> str:
     if isinstance(error, InvalidArgument) and error.argument in OPTIONS:
         what = OPTIONS[error.argument] + error.problem
         return f"{what} {OPTION_ADVICE.get(error.argument, error.advice)}".rstrip()
-    return f"{error.what} {ADVICE.get(type(error), error.advice)}".rstrip()
+    return f"{error.what} {_advice(error)}".rstrip()
+
+
+def _advice(error: BgjobError) -> str:
+    """Return what to do; of a target, what is known about this trouble is better than our general advice."""
+    if isinstance(error, TargetUnreachable) and error.advice != TargetUnreachable.TRY_AGAIN:
+        return error.advice
+    return ADVICE.get(type(error), error.advice)

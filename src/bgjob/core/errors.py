@@ -150,9 +150,9 @@ class NotSteerable(BgjobError):
 class TargetUnreachable(BgjobError):
     """Says nothing about its jobs, which go on. `why`: as the program that reaches it told."""
 
-    def __init__(
-        self, target: str, why: str, advice: str = "Try again; its jobs keep running.", trouble: str = ""
-    ) -> None:
+    TRY_AGAIN = "Try again; its jobs keep running."
+
+    def __init__(self, target: str, why: str, advice: str = TRY_AGAIN, trouble: str = "") -> None:
         super().__init__(f"Target {target} cannot be reached: {_short(why.rstrip('.'), 500)}.", advice)
         self.target, self.why, self.trouble = target, why, trouble
 

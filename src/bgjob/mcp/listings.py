@@ -15,6 +15,7 @@ from bgjob.mcp.fields import (
     cause_of,
     event_fields,
     place_fields,
+    reason_of,
     shortened,
     started,
     timestamp,
@@ -69,7 +70,7 @@ class Listed(Answer):
             cause=cause_of(job.state),
             waits_for_input=job.id in page.asking or None,
             position=(place.position or None) if place else None,
-            reason=place.reason if place else job.remote.reason if job.remote else None,
+            reason=reason_of(job, place),
             unreachable=unreachable_of(job),
             **place_fields(job),
         )

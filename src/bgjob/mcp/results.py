@@ -27,6 +27,7 @@ from bgjob.core.job import (
     cause_word,
     exit_code,
     limit_word,
+    reason,
     status_word,
 )
 from bgjob.mcp.answers import Answer
@@ -319,6 +320,7 @@ class Killing(Answer):
     processes: Annotated[int, {"description": "how many there were"}]
     exit_code: Count = None
     signal: Text = None
+    reason: Text = None
     job_id: Text = None
     hint: Text = None
 
@@ -332,6 +334,7 @@ class Killing(Answer):
             processes=kill.processes,
             exit_code=exit_code(kill.job.state),
             signal=signal,
+            reason=reason(kill.job.state),
             job_id=meant_id(kill.job, asked),
             hint=kill.hint,
         )
