@@ -74,7 +74,7 @@ class ManyMachines:
     async def kill(self, replica: Replica, words: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError
 
-    async def check(self, start: Mapping[str, Any]) -> None:
+    async def check(self, start: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
         pass
 
     async def check_entry(self) -> None:

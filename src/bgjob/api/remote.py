@@ -79,7 +79,7 @@ def check_at_target(
     request = _request(context, spec, environment, priority)
     target_dir.make(context.store.home, target.name, as_record(target))
     with contextlib.suppress(NotUnderstood):
-        _ask(context, target.name, op="check", start=request["start"])
+        _ask(context, target.name, op="check", **request)
 
 
 def _request(

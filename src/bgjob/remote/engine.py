@@ -28,7 +28,7 @@ class Engine(Protocol):
         was killed while it waited, as nothing is sent then.
         """
 
-    async def check(self, start: Mapping[str, Any]) -> None:
+    async def check(self, start: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
         """Raise BgjobError if it cannot be reached or would refuse this start. Nothing is started."""
 
     async def follow(self, replica: Replica) -> None:

@@ -345,7 +345,7 @@ RAY_NODE = Fields(
 )
 RAY_HELLO = Fields({"ray": _is_short, "address": _is_short, "pid": is_count}, ("address",))
 RAY_ANSWERS: Mapping[str, Shape] = {
-    **dict.fromkeys(("ping", "release"), _is_nothing),
+    **dict.fromkeys(("ping", "check", "release"), _is_nothing),
     "open": _is_object,
     "place": RAY_STATE,
     "states": Named(is_job_id, RAY_STATE),
@@ -358,7 +358,7 @@ RAY_DATA = Fields({"channel": is_count, "data": _is_base64, "end": is_flag}, ("d
 
 REQUESTS: Mapping[str, Fields] = {
     "start": Fields({"job": is_job_id}),
-    "check": Fields({"start": _is_object}),
+    "check": Fields({"start": _is_object, "resources": _is_object}, ("resources",)),
     "give_up": Fields({"job": is_job_id}),
     "kill": Fields(
         {"job": is_job_id, "grace_s": _is_amount, "signal": _is_short, "only_signal": is_flag},

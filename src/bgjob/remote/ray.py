@@ -51,6 +51,10 @@ class RayGateway:
         process = self._process
         return bool(process and not process.why_ended and time.monotonic() < process.answered_at + JUST_S)
 
+    async def check(self, resources: Mapping[str, Any]) -> None:
+        """Take no lease. ImpossibleRequest: no node could ever run a job with these resources."""
+        await self._ask("check", request=dict(resources))
+
     async def submit(self, job_id: str, resources: Mapping[str, Any]) -> dict[str, Any]:
         """Its state, as in `states`. Asked twice it is the same lease. ImpossibleRequest: no node could ever run it."""
         state: dict[str, Any] = await self._ask("place", job_id=job_id, request=dict(resources))

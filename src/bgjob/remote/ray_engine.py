@@ -97,8 +97,9 @@ class RayEngine:
                 await self._start(replica, state)
         self._take_on(replica)
 
-    async def check(self, _start: Mapping[str, Any]) -> None:
+    async def check(self, _start: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
         await self._gateway.ready()
+        await self._gateway.check(_known_to_ray(resources))
 
     async def follow(self, replica: Replica) -> None:
         """Of an earlier relay: it is where its record says, and Ray tells the rest."""
@@ -245,4 +246,8 @@ class RayEngine:
 
 
 def _resources(replica: Replica) -> dict[str, Any]:
-    return {name: replica.spec.resources[name] for name in RESOURCES if name in replica.spec.resources}
+    return _known_to_ray(replica.spec.resources)
+
+
+def _known_to_ray(resources: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: resources[name] for name in RESOURCES if name in resources}

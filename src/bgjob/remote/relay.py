@@ -10,7 +10,8 @@ At its socket, one JSON line in and one out:
 {"op": "start", "job": ID}       a job whose directory was just made; answered once the target has it
                                  with "pending": it was sent, and no answer has come
                                  A refusal is on disk before it is answered: the starter may be gone
-{"op": "check", "start": {…}}    whether such a start would be refused: before a job is killed for it
+{"op": "check", "start": {…}, "resources": {…}}
+                                 whether such a start would be refused: before a job is killed for it
 {"op": "kill", "job": ID, "grace_s": S, "signal": NAME, "only_signal": B}     "status", "processes"
 {"op": "give_up", "job": ID}     the job is lost: its machine cannot be reached
 {"op": "status", "job": ID, "detail": B}     what only its machine knows: its processes, ports, prompt
@@ -31,6 +32,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bgjob.core.errors import BgjobError, CannotStart, JobNotFound, StillReachable, TargetUnreachable
+from bgjob.core.frozen import NOTHING
 from bgjob.core.targets import Target, from_record
 from bgjob.home import home_dir, jobdir, target_dir
 from bgjob.home.layout import JOBS
@@ -287,8 +289,10 @@ class Relay:
         self._refuse(replica, str(refusal))
         return refusal
 
-    async def _check(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
-        await self._engine.check(start)
+    async def _check(
+        self, start: Mapping[str, Any], resources: Mapping[str, Any] = NOTHING
+    ) -> Mapping[str, Any]:
+        await self._engine.check(start, resources)
         return {}
 
     def _why_pending(self, replica: Replica) -> str:

@@ -187,8 +187,12 @@ class SlurmEngine:
         if replica.get("session"):
             await self._start_in_session(replica)
 
-    async def check(self, _start: Mapping[str, Any]) -> None:
-        await self._connected()
+    async def check(self, _start: Mapping[str, Any], resources: Mapping[str, Any]) -> None:
+        """A job of a held session needs no resources beyond those of its allocation."""
+        slurm, session = await self._connected(), resources.get("session")
+        held = (await slurm.sessions()).get(str(session)) if session else None
+        if held is None or held.phase == "gone":
+            await slurm.check(_resources(resources, self._target()))
 
     async def _submit(self, replica: Replica) -> None:
         """BgjobError: it cannot be, in Slurm's words why."""

@@ -50,7 +50,7 @@ class SshEngine:
             del self._host.replicas[replica.id]
             raise
 
-    async def check(self, start: Mapping[str, Any]) -> None:
+    async def check(self, start: Mapping[str, Any], _resources: Mapping[str, Any]) -> None:
         await (await self._host.ready(CONNECT_PATIENCE_S)).call("check", **start)
 
     async def follow(self, replica: Replica) -> None:

@@ -1,5 +1,6 @@
 """Running a job again, in its place or beside it, and pausing it: wherever it runs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from bgjob.api.pause import pause_job, resume_job
 from bgjob.api.rerun import rerun_job, restart_job
 from bgjob.core.errors import BgjobError, TargetUnreachable
 from bgjob.core.job import Exited, Killed, Running
+from bgjob.home.jobdir import SPEC
 from tests.clusters.engine import Engine
 from tests.clusters.held import Held
 from tests.clusters.target import NAME, Target, write_targets
@@ -18,6 +20,11 @@ from tests.support.gate import Gate
 from tests.support.waiting import wait_until
 
 BY = {"client": "test"}
+WHY_REFUSED = {
+    **dict.fromkeys(("local", "ssh"), "is not a directory that exists"),
+    "slurm": "Requested node configuration is not available",
+    "ray": "it asks for 999 CPU",
+}
 STOPPED = ("stopped", "traced")
 
 
@@ -84,17 +91,27 @@ def test_a_target_that_cannot_be_asked_keeps_the_job_that_runs(
 def test_a_start_that_would_be_refused_keeps_the_job_that_runs(
     engine: Engine, new_target: Callable[..., Target], tmp_path: Path, gate: Gate, held: Held, how: str
 ) -> None:
-    if engine.kind in ("slurm", "ray"):
-        pytest.skip("a cluster knows its node only when the job is there")
+    """A directory that is gone; of a cluster, whose node is not known before the job is there, a lack of resources."""
     target, place = new_target(engine), tmp_path / "place"
     place.mkdir()
     job_id = target.start(f"{held.take}; {gate.reach}; sleep 1000", name="kept", cwd=str(place))
     gate.wait_until_reached()
-    place.rmdir()
-    with pytest.raises(BgjobError, match="is not a directory that exists"):
-        begin_again(target, how, job_id, cwd=str(place))
+    asked: dict[str, Any] = {"cwd": str(place)}
+    if engine.kind in ("slurm", "ray"):
+        asked = {"options": {"cpus": 999}}
+        note_resources(target, job_id, cpus=999)
+    else:
+        place.rmdir()
+    with pytest.raises(BgjobError, match=WHY_REFUSED[engine.kind]):
+        begin_again(target, how, job_id, **asked)
     assert held.is_held()
     assert isinstance(target.jobs.status(job_id).job.state, Running)
+
+
+def note_resources(target: Target, job_id: str, **resources: float) -> None:
+    """As if the job had been started on a larger cluster: a restart asks for the resources in its spec."""
+    path = Path(target.jobs.store.directory(job_id), SPEC)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "resources": resources}))
 
 
 def begin_again(target: Target, how: str, job_id: str, **asked: Any) -> None:

@@ -43,6 +43,7 @@ class Gateway:
         self._say, self._channels = say, Channels(say, agents)
         self._tasks: set[asyncio.Task[None]] = set()
         self._verbs: dict[str, Callable[..., Awaitable[Any]]] = {
+            "check": room.check,
             "place": room.place,
             "states": room.states,
             "release": room.release,

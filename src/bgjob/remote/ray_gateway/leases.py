@@ -47,11 +47,16 @@ class Leases:
 
     # -- one job ------------------------------------------------------------------------------------
 
-    def place(self, job_id: str, request: fit.Request) -> State:
-        """Asked twice it is the same lease. Refused: there is no node for it."""
+    def check(self, request: fit.Request) -> Nodes:
+        """Return the nodes of the cluster, one of which could run it. Refused: none could."""
         nodes = Nodes()
         if why := fit.misfit(request, nodes.alive):
             raise Refused(why)
+        return nodes
+
+    def place(self, job_id: str, request: fit.Request) -> State:
+        """Asked twice it is the same lease. Refused: there is no node for it."""
+        nodes = self.check(request)
         if not self._is_there(job_id) and not self._is_placed_at_once(job_id, request):
             self._queue(job_id, request)
         return self._state(job_id, {"request": request}, nodes, set(ray.util.list_named_actors()))

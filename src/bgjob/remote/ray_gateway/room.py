@@ -24,6 +24,10 @@ class Room:
         self._over: set[str] = set()
         self._work: dict[str, asyncio.Task[None]] = {}
 
+    async def check(self, request: fit.Request) -> None:
+        """Take no lease. Refused: there is no node for it."""
+        await self._threads.run(self._leases.check, request)
+
     async def place(self, job_id: str, request: fit.Request) -> State:
         """Asked twice it is the same lease. Refused: there is no node for it."""
         state: State = await self._threads.run(self._leases.place, job_id, request)
