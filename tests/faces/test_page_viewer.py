@@ -4,13 +4,14 @@ import os
 import signal
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from functools import partial
 
 import pytest
 
 from bgjob.api import Jobs, Typed
-from bgjob.core.errors import HeldByPerson
+from bgjob.core.errors import HeldByPerson, NotRunning
 from bgjob.core.job import Job
 from bgjob.web.page.event_queue import MOST_WAITING_BYTES
 from bgjob.web.page.viewer import Viewer, Wanted
@@ -330,6 +331,17 @@ class TestTheJob:
         gate.open()
         page.wait_for_output(b"begun")
         assert page.view["in_control"]
+
+    def test_what_is_typed_before_its_state_is_known_is_not_taken(self, jobs: Jobs) -> None:
+        """It waits for the answer of a job that is queued: later it would be typed into the job."""
+        job = jobs.execute("true", queue=True, options={"delay_s": 1000})
+        viewer = Viewer(jobs.context, Wanted(job.id, "terminal"), lambda: None, lambda: None)
+        with ThreadPoolExecutor() as page, closing(viewer):
+            typing = page.submit(viewer.type, b"x")
+            wait_until(lambda: typing.running() or typing.done(), "it is being typed")
+            viewer.start()
+            with pytest.raises(NotRunning, match="has not started yet"):
+                typing.result()
 
     def test_one_that_there_is_not_is_gone(self, look: OpenPage) -> None:
         page = look("../../etc/passwd", "log")

@@ -21,7 +21,7 @@ from bgjob.api.connect import settled
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running, not_running
 from bgjob.api.snapshot import Snapshot
-from bgjob.api.start import check_may_steer
+from bgjob.api.start import check_may_steer, noting_refusal
 from bgjob.api.terminal_state import terminal_state
 from bgjob.core.errors import BgjobError, NotAllowed, NotRunning
 from bgjob.core.job import Job, Queued, Running
@@ -37,6 +37,7 @@ from bgjob.web.page.words import in_page_words
 ViewName = Literal["log", "terminal"]
 Act = Callable[[Attachment], None]
 
+LOOK_PATIENCE_S = 5.0
 MOST_UNTYPED_BYTES = 1 << 20
 LEFT_EVERY_S = 0.25
 
@@ -85,6 +86,8 @@ class Viewer:
         self._untyped_bytes = 0
         self._refusal: BgjobError | None = None
         """Why nothing can be typed."""
+        self._knows_job = threading.Event()
+        """Set once `_refusal` says how the job stands. What is typed before that waits for it."""
         self._view: dict[str, object] = {}
         self._is_queued = self._is_closed = self._is_done = False
 
@@ -125,8 +128,10 @@ class Viewer:
         self._do(Attachment.give_back)
 
     def _do(self, act: Act, size_bytes: int = 0) -> None:
+        self._knows_job.wait(LOOK_PATIENCE_S)
         if self._refusal:
-            raise self._refusal.with_traceback(None)
+            with noting_refusal(self._context, self._wanted.job_id):
+                raise self._refusal.with_traceback(None)
         by = copy_context()  # who does it, for the audit trail
         with self._mutex:
             self._acts.append((lambda attachment: by.run(act, attachment), size_bytes))
@@ -149,6 +154,7 @@ class Viewer:
         except Exception:  # noqa: BLE001
             report("Internal error in the view of a job")
             self._events.put("gone", {"error": "Internal error; the server's log has the details."})
+        self._knows_job.set()
         with self._mutex:
             self._is_done = True
             self._waker.close()
@@ -171,14 +177,18 @@ class Viewer:
             self._is_queued = True  # first: what happens from now on wakes us
             job = Snapshot(self._context, self._wanted.job_id).job
             if self._is_closed or not isinstance(job.state, Queued):
-                self._is_queued, self._refusal = False, None
+                self._is_queued = False
                 return job
-            self._refusal = not_running(self._context, job)
+            self._refuse(not_running(self._context, job))
             self._sleep(None)
+
+    def _refuse(self, why: BgjobError | None) -> None:
+        self._refusal = why
+        self._knows_job.set()
 
     def _attend(self, job: Job) -> None:
         """Until the page leaves, or the job is over and all of it was shown."""
-        self._refusal = self._why_not_type(job)
+        self._refuse(self._why_not_type(job))
         looks = self._refusal is not None
         attachment = Attachment(self._context, job, own_name(), only_looks=looks, size=self._wanted.size)
         with closing(attachment):
@@ -259,7 +269,7 @@ class Viewer:
         return settled(self._context, job_id) if isinstance(job.state, Running) else job
 
     def _show_ended(self, job: Job, *, was_attached: bool) -> None:
-        self._refusal = not_running(self._context, job)
+        self._refuse(not_running(self._context, job))
         if self._wanted.view == "log":
             self._follow_log(job)
         elif not was_attached:
