@@ -183,6 +183,20 @@ class TestTheVariablesOfTheClient:
         server.call("wait_for_job", job_ids=[job_id], timeout_s=60)
         assert secret not in server.output(job_id)["stdout"]
 
+    def test_of_another_starter_are_in_no_dispatcher(self, home: Path, gate: Gate) -> None:
+        """Who started the dispatcher hides nothing; the job that it starts is of someone who does."""
+        cli, secret = Cli(home), f"TOKEN={uuid4()}"
+        value = {"TOKEN": secret.partition("=")[2]}
+        first = cli("run", "--queue", "--delay", "1000", "true", env=value).stdout.strip()
+        command = f"tr '\\0' '\\n' < /proc/$PPID/environ; {gate.pause}"
+        hiding = {"MCP_BG_HIDDEN_VARIABLES": "TOKEN", **value}
+        job_id = cli("run", "--queue", "--delay", "0.1", command, env=hiding).stdout.strip()
+        gate.wait_until_reached()
+        gate.open()
+        cli("wait", job_id)
+        assert secret not in cli("logs", job_id).stdout
+        cli("kill", first)
+
     def test_are_in_no_process_that_supervises_a_job_of_the_command_line(
         self, home: Path, gate: Gate
     ) -> None:

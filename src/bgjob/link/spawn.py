@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bgjob.core.frozen import Frozen
 from bgjob.home.jobdir import write_all
 from bgjob.link import hold
-from bgjob.system import open_files
+from bgjob.system import detached, open_files
 from bgjob.system.own_argv import SHIM
 from bgjob.system.readiness import is_readable
 
@@ -215,8 +215,11 @@ def _run_fresh(handover: Handover, descriptors: list[int]) -> bool:
 
 
 def start_dispatcher(home: str, environment: Mapping[str, str]) -> bool:
-    """Start the dispatcher of this home's queue; it ends at once if there is one already."""
-    return _popen("queue", home, environment=environment).wait() == 0
+    """Start the dispatcher of this home's queue; it ends at once if there is one already.
+
+    It gets few of our variables: its shims show theirs to jobs of other starters, which may hide more than we do.
+    """
+    return _popen("queue", home, environment=detached.kept(environment, detached.BY_HOME)).wait() == 0
 
 
 def _popen(

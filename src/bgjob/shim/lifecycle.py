@@ -18,7 +18,7 @@ from bgjob.shim.handoff import HandoffReceiver, HandoffSender, Held, Inherited, 
 from bgjob.shim.outcome import make_durable
 from bgjob.shim.supervise import Supervisor
 from bgjob.shim.upkeep import group_of
-from bgjob.system import cgroup, processes
+from bgjob.system import cgroup, detached, processes
 from bgjob.system.own_argv import SHIM
 
 TYPE_CHECKING = False
@@ -147,7 +147,9 @@ def _start_dispatcher() -> None:
     """
     try:
         if queue_dir.needs_dispatcher(HOME):
-            os.posix_spawn(SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], os.environ)
+            os.posix_spawn(
+                SHIM[0], [*SHIM, "queue", os.path.realpath(HOME)], detached.kept(os.environ, detached.BY_HOME)
+            )
     except OSError:
         pass  # the home is gone, or the machine lacks something: the next process that looks starts one
 
