@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bgjob.api import Jobs, audit
-from bgjob.core.errors import InvalidArgument
+from bgjob.api.attach import check_can_attach
+from bgjob.api.context import open_context
+from bgjob.core.errors import InvalidArgument, NotAllowed
 from bgjob.home import event_log
 from tests.faces.command_line import Cli
 from tests.faces.page_server import logged_in
@@ -57,6 +59,14 @@ class TestWhatAgentsDo:
         assert "job_id" not in refused
         assert SECRET not in json.dumps(refused)
 
+    def test_a_person_who_may_not_enter_a_job_is_noted(self, jobs: Jobs, cli: Cli, home: Path) -> None:
+        job = jobs.execute("cat")
+        listed = {**os.environ, "BGJOB_HOME": str(home), "MCP_BG_ALLOWED_COMMANDS": "^echo"}
+        with pytest.raises(NotAllowed):
+            check_can_attach(open_context(listed, many=False), job, only_looks=False)
+        (refused,) = told(cli, "refused")
+        assert (refused["job_id"], refused["why"]) == (job.id, "policy")
+
     def test_what_is_not_asked_for_is_not_told(self, start_server: StartServer, cli: Cli, jobs: Jobs) -> None:
         server = start_server()
         job_id = server.execute("cat")
@@ -95,6 +105,8 @@ class TestOverHttp:
             ("login or token", None),
             ("scope", "reader"),
         ]
+        assert ["uid" in each for each in refused] == [False, True], "who sent a wrong token is not known"
+        assert "by an unknown user, client http" in cli("events", "--kind", "refused").stdout
         used = {each["token"] for each in told(cli, "token_used")}
         assert "reader" in used
         assert len(used) == 2
@@ -120,6 +132,14 @@ class TestAtThePage:
             assert (each["job_id"], each["client"], each["login"]) == (job.id, "page", logged["login"])
         assert login.cookie[1].partition("=")[2] not in json.dumps([logged, typed, killed])
         assert SECRET not in json.dumps(typed)
+
+    def test_a_login_that_lacks_a_right(self, login: PageLogin, cli: Cli, jobs: Jobs) -> None:
+        job = jobs.execute("cat")
+        looks = logged_in(login.server, "read")
+        assert looks.post("/api/kill", {"jobs": [job.id]}).status == 403
+        _, logged = told(cli, "logged_in")
+        (refused,) = told(cli, "refused")
+        assert (refused["client"], refused["login"]) == ("page", logged["login"])
 
     def test_what_is_typed_in_its_terminal(self, login: PageLogin, cli: Cli, jobs: Jobs) -> None:
         job = jobs.execute("cat", pty=True)

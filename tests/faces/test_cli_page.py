@@ -140,7 +140,7 @@ class TestTheAddress:
     ) -> None:
         with HttpServer(home, "--host", host, "--insecure-network") as server:
             port = server.address.rpartition(":")[2].partition("/")[0]
-            assert server_of(printed(cli)) == f"http://localhost:{port}"
+            assert server_of(printed(cli)) == f"http://127.0.0.1:{port}"
 
 
 class TestWhichServer:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import HttpServer, head, response, send_wait, stateless
 from tests.support.requires import needs
+from tests.support.tls import tls_server
 from tests.support.waiting import wait_until
 
 HURRIED_HEAD = "from bgjob.web import connection; connection.HEAD_S = 0.2"
@@ -259,13 +259,8 @@ class TestWhereItListens:
 
     @needs("openssl")
     def test_tls(self, tmp_path: Path) -> None:
-        cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-        made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-        named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-        subprocess.run(["openssl", *made.split(), *named], check=True, capture_output=True)
-        with HttpServer(tmp_path / "home", "--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        with tls_server(tmp_path) as (server, context):
             assert server.address.startswith("https://127.0.0.1:")
-            context = ssl.create_default_context(cafile=str(cert))
             with (
                 server.connect() as plain,
                 context.wrap_socket(plain, server_hostname="127.0.0.1") as connected,

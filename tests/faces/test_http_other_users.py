@@ -11,6 +11,8 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,13 +24,14 @@ import pytest
 
 from bgjob.core.errors import CannotServe
 from bgjob.system import peer_users
-from bgjob.web.listen import OwnUserOnly
+from bgjob.web.listen import Door
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.http_server import HttpServer, Response, head, response, send_wait, stateless
 from tests.support.other_user import NOBODY, SEND, OtherUser, answer_as_nobody, needs_root
 from tests.support.page_login import PageLogin, first_key, log_in, posting
-from tests.support.requires import linux_only
+from tests.support.requires import linux_only, needs
+from tests.support.tls import tls_server
 from tests.support.waiting import wait_until
 
 pytestmark = linux_only
@@ -225,6 +228,19 @@ class TestManyConnections:
             gate.open()
             assert jobs_in(response(waiting)) == ["completed"]
 
+    @needs("openssl")
+    def test_that_never_begin_to_speak_tls_are_closed_oldest_first(self, tmp_path: Path) -> None:
+        few = "from bgjob.web import listen; listen.MOST_HANDSHAKES = 5"
+        with tls_server(tmp_path, few) as (server, context), ExitStack() as opened:
+            silent = [opened.enter_context(server.connect()) for _ in range(30)]
+            assert [each.recv(1) for each in silent[:25]] == [b""] * 25
+            speaking = opened.enter_context(
+                context.wrap_socket(server.connect(), server_hostname="127.0.0.1")
+            )
+            more = [opened.enter_context(server.connect()) for _ in range(30)]
+            assert [each.recv(1) for each in more[:25]] == [b""] * 25
+            assert own_answer_on(speaking, HEALTH).status == 200
+
     def test_a_request_too_many_is_answered_with_503(self, tmp_path: Path, gate: Gate) -> None:
         with HttpServer(tmp_path / "home", first=FEW_REQUESTS) as server, ExitStack() as opened:
             job_id = server.execute(gate.pause)
@@ -317,9 +333,9 @@ class TestTheLookup:
             assert lookup(socket.AF_INET, *ends) is None
 
 
-def door(opened: ExitStack, family: int = socket.AF_INET, host: str = "127.0.0.1") -> OwnUserOnly:
+def door(opened: ExitStack, family: int = socket.AF_INET, host: str = "127.0.0.1") -> Door:
     listening = socket.create_server((host, 0), family=family, dualstack_ipv6=host == "::")
-    return opened.enter_context(OwnUserOnly(listening))
+    return opened.enter_context(Door(listening))
 
 
 def reached(host: str, family: int) -> str:
@@ -329,12 +345,39 @@ def reached(host: str, family: int) -> str:
 
 
 def test_a_connection_from_another_machine_is_told_by_its_address() -> None:
-    """Our own addresses are those to which our routes lead from that very address."""
+    """Our own addresses are those that a socket of ours can have."""
     for address in ("127.0.0.1", "127.9.9.9", *own_addresses()):
         assert is_ours(address, socket.AF_INET)
         assert is_ours(f"::ffff:{address}", socket.AF_INET6)
     for address in ("192.0.2.7", "198.51.100.1"):
         assert not is_ours(address, socket.AF_INET)
+
+
+IN_A_NETWORK_OF_ITS_OWN = """
+import socket, subprocess, sys
+from types import SimpleNamespace
+from bgjob.system import peer_users
+for words in (
+    "link add near type veth peer name far",
+    "addr add 10.9.0.5/24 dev near",
+    "addr add 10.9.0.6/24 dev near",
+    "link set near up",
+):
+    subprocess.run(["ip", *words.split()], check=True)
+for address in ("10.9.0.5", "10.9.0.6", "10.9.0.7"):
+    named = SimpleNamespace(family=socket.AF_INET, getpeername=lambda: (address, 7))
+    print(address, peer_users.is_from_this_machine(named))
+"""
+
+
+@needs_root
+@needs("ip")
+@needs("unshare")
+def test_a_second_address_of_a_network_card_is_ours_too() -> None:
+    """Routes to it start at the first one."""
+    argv = ["unshare", "--net", sys.executable, "-c", IN_A_NETWORK_OF_ITS_OWN]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stdout == "10.9.0.5 True\n10.9.0.6 True\n10.9.0.7 False\n", done.stderr
 
 
 def is_ours(address: str, family: int) -> bool:
@@ -366,5 +409,5 @@ def test_where_the_system_tells_no_users_it_does_not_listen_on_a_port(
         socket.create_server(("127.0.0.1", 0)) as listening,
         pytest.raises(CannotServe, match="which user has connected") as refused,
     ):
-        OwnUserOnly(listening)
+        Door(listening)
     assert "--unix PATH" in str(refused.value)

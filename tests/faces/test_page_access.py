@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import ssl
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +22,7 @@ from tests.support.homes import end_all_jobs
 from tests.support.http_server import Header, HttpServer, Response, head, response, stateless
 from tests.support.page_login import JSON, POSTED, PageLogin, first_key, key_in, log_in, origin, posting
 from tests.support.requires import needs
+from tests.support.tls import tls_server
 
 STATIC = Path(bgjob.web.page.__file__).parent / "static"
 HEADERS_OF_ALL = {
@@ -659,12 +658,7 @@ class TestProxy:
 
     @needs("openssl")
     def test_a_server_with_tls_is_https_alone(self, tmp_path: Path) -> None:
-        cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-        made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-        named = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-        subprocess.run(["openssl", *made.split(), *named], check=True, capture_output=True)
-        context = ssl.create_default_context(cafile=str(cert))
-        with HttpServer(tmp_path / "home", "--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        with tls_server(tmp_path) as (server, context):
             body = json.dumps({"key": first_key(server)}).encode()
             for scheme, status in (("http", 403), ("https", 200)):
                 own = ("Origin", f"{scheme}://127.0.0.1:{server.port}")

@@ -16,7 +16,7 @@ from bgjob.api.hold import check_not_held
 from bgjob.api.processes import not_running
 from bgjob.api.results import Chunk
 from bgjob.api.snapshot import Snapshot
-from bgjob.api.start import check_may_steer
+from bgjob.api.start import check_may_steer, noting_refusal
 from bgjob.core.job import Job, Queued, Running
 from bgjob.link.control import Answer, NoShim, ShimConnection
 from bgjob.output.log_reader import LogReader, TimedPiece
@@ -52,7 +52,8 @@ def check_can_attach(context: Context, job: Job, *, only_looks: bool) -> None:
     if not isinstance(job.state, Running) or isinstance(job.state, Queued):
         raise not_running(context, job)
     if not only_looks:
-        check_may_steer(context.settings, job)
+        with noting_refusal(context, job.id):
+            check_may_steer(context.settings, job)
 
 
 class Attachment:

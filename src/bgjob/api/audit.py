@@ -46,8 +46,11 @@ def acting(who: Mapping[str, str]) -> Iterator[None]:
         _actor.reset(before)
 
 
-def note(home: str, kind: AuditKind, job_id: str | None = None, **details: str | int) -> None:
-    """Add an entry. An error is ignored: the action has happened, or was refused, in any case."""
+def note(home: str, kind: AuditKind, job_id: str | None = None, **details: str | int | None) -> None:
+    """Add an entry. An error is ignored: the action has happened, or was refused, in any case.
+
+    `uid`: that of the actor, or None if it is unknown; ours by default.
+    """
     _TRAIL.note(home, kind, {**(_actor.get() or _at_terminal())}, job_id or NO_JOB, details)
 
 
@@ -72,7 +75,12 @@ class _Trail:
         atexit.register(self.close)
 
     def note(
-        self, home: str, kind: str, who: Mapping[str, str], job_id: str, details: Mapping[str, str | int]
+        self,
+        home: str,
+        kind: str,
+        who: Mapping[str, str],
+        job_id: str,
+        details: Mapping[str, str | int | None],
     ) -> None:
         words = tuple(value for name, value in details.items() if name != "bytes")
         key: Key = (home, kind, job_id, *who.values(), *words)
@@ -105,7 +113,11 @@ class _Trail:
 def _write(home: str, entry: Mapping[str, Any]) -> None:
     with contextlib.suppress(OSError, home_dir.Unsafe):
         home_dir.make_inside(home, [AUDIT])
-        details = {word: value for word, value in entry.items() if word not in ("kind", "job_id")}
+        details = {
+            word: value
+            for word, value in entry.items()
+            if word not in ("kind", "job_id") and value is not None
+        }
         event_log.append(f"{home}/{AUDIT}", entry["kind"], entry["job_id"], **details)
 
 

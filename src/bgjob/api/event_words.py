@@ -66,8 +66,9 @@ def _audited(action: str, *words: str) -> Callable[[Details], str]:
     def sentence(details: Details) -> str:
         done = action.format(", ".join(str(details[word]) for word in words if word in details))
         times = f" ({details['repeated']} more times)" if details.get("repeated") else ""
-        known = (f"{word} {details[word]}" for word in KNOWN if word in details)
-        return f"{done} by uid {details.get('uid')}, {', '.join(known)}{times}"
+        user = f"uid {details['uid']}" if "uid" in details else "an unknown user"
+        known = [f"{word} {details[word]}" for word in KNOWN if word in details]
+        return f"{done} by {', '.join([user, *known])}{times}"
 
     return sentence
 

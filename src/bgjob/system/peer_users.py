@@ -74,18 +74,19 @@ def tcp_peer(connection: socket.socket, lookup: Lookup) -> int | None:
 
 
 def is_from_this_machine(connection: socket.socket) -> bool:
-    """Return whether the client is on this machine: routes to our own addresses start at the same address."""
+    """Return whether the client is on this machine: its address is one that we could bind ourselves.
+
+    Where the system lets us bind foreign addresses (ip_nonlocal_bind), every client counts as local.
+    """
     try:
         family, (packed, _, scope) = _end(connection.family, connection.getpeername())
     except OSError:
         return True  # the client has gone: nothing is left to serve
     address = socket.inet_ntop(family, packed)
-    if address == "::1" or address.startswith("127."):
-        return True
-    probe = socket.socket(family, socket.SOCK_DGRAM)  # connecting it sends nothing
+    probe = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        probe.connect((address, 9, 0, scope) if family == socket.AF_INET6 else (address, 9))
-        return bool(_end(family, probe.getsockname())[1][0] == packed)
+        probe.bind((address, 0, 0, scope) if family == socket.AF_INET6 else (address, 0))
+        return True
     except OSError:
         return False
     finally:

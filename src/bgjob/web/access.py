@@ -98,10 +98,26 @@ class Access:
 
 def note_refused(home: str, scope: Scope, status: int) -> None:
     """Note a refusal for lack of rights. A wrong path or method is only a mistake."""
-    if status in REFUSALS:
-        peer = scope.get("client") or ("unix socket",)
-        with acting({"client": "http"}):
-            note(home, "refused", why=REFUSALS[status], address=str(peer[0]))
+    if status not in REFUSALS:
+        return
+    peer, who = scope.get("client") or ("unix socket",), _credentials(scope)
+    unknown = {} if who else {"uid": None}  # our own uid would be that of the wrong user
+    with acting({"client": "http", **who}):
+        note(home, "refused", why=REFUSALS[status], address=str(peer[0]), **unknown)
+
+
+def note_refused_user(home: str, uid: int) -> None:
+    """Note that connections of another user are closed."""
+    with acting({"client": "http"}):
+        note(home, "refused", why="user", uid=uid)
+
+
+def _credentials(scope: Scope) -> dict[str, str]:
+    """Return the token or the login of a request, for the audit trail; empty if it has none that is valid."""
+    state = scope["state"]
+    if "login" in state:
+        return {"client": "page", "login": state["login"].label}
+    return {"token": state["token"].name} if "token" in state else {}
 
 
 def refusal(problem: HTTPException, *, has_body: bool) -> PlainTextResponse:

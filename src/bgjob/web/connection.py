@@ -7,8 +7,11 @@ the answer         some of it must be read every 30 s
 """
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bgjob.web.listen import Handshakes
 
 HEAD_S, IDLE_S, UNREAD_S = 10.0, 30, 30.0
 MOST_REQUESTS = 1000
@@ -20,7 +23,12 @@ class TimedConnection(H11Protocol):
     _unread_timer: asyncio.TimerHandle | None = None
     idle_since = 0.0
 
+    def __init__(self, handshakes: Handshakes, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._handshakes = handshakes
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        self._handshakes.end(transport.get_extra_info("socket").fileno())
         self._make_room()
         super().connection_made(transport)
         self.idle_since = self.loop.time()

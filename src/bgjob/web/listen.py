@@ -16,35 +16,70 @@ from bgjob.system import peer_users
 BACKLOG = 1024
 MOST_NAMED = 20
 """Maximum number of users whose refusal is logged."""
+MOST_HANDSHAKES = 500
+"""Maximum number of TLS handshakes at a time."""
 OTHER_USER = (
     "Refused a connection of uid {}: only our own user may connect. "
     "bgjob serve --allow-other-users lets others in."
 )
 
 
-class OwnUserOnly(socket.socket):
-    """A listening socket that closes connections of other users when it accepts them, before a byte is read.
+class Handshakes:
+    """Accepted connections whose TLS handshake has not ended. Beyond a bound the oldest are closed.
 
-    A connection whose user is unknown is closed too. Clients on other machines cannot be checked: on a network address,
-    only connections from this machine are.
+    No request and no idle time is counted for them yet: without the bound, silent clients use up all descriptors.
     """
 
-    def __init__(self, listening: socket.socket) -> None:
-        self._user = _how_to_tell(listening)
+    def __init__(self) -> None:
+        self._begun: dict[int, socket.socket] = {}
+
+    def begin(self, connection: socket.socket) -> None:
+        number = connection.fileno()
+        self._begun.pop(number, None)  # that connection was closed: its number is free again
+        self._begun[number] = connection
+        if len(self._begun) > MOST_HANDSHAKES:
+            oldest = self._begun.pop(next(iter(self._begun)))
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # its transport sees the end, and closes it
+
+    def end(self, number: int) -> None:
+        self._begun.pop(number, None)
+
+
+class Door(socket.socket):
+    """A listening socket that decides about connections when it accepts them, before a byte is read.
+
+    Those of other users are closed, and those whose user is unknown. Clients on other machines cannot be checked: on a
+    network address, only connections from this machine are.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        *,
+        any_user: bool = False,
+        handshakes: Handshakes | None = None,
+        on_refused: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`handshakes`: where connections begin, with TLS. `on_refused`: is called with the uid, once for each user."""
+        self._user = None if any_user else _how_to_tell(listening)
         self._serves_network = listening.family != socket.AF_UNIX and not _is_loopback(listening)
+        self._handshakes, self._on_refused = handshakes, on_refused
         self._named = set[int]()
         super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection. A refused one raises ConnectionAbortedError, which servers ignore."""
         connection, address = super().accept()
-        if self._may_enter(connection):
-            return connection, address
-        connection.close()
-        raise ConnectionAbortedError("it is another user's")
+        if not self._may_enter(connection):
+            connection.close()
+            raise ConnectionAbortedError("it is another user's")
+        if self._handshakes:
+            self._handshakes.begin(connection)
+        return connection, address
 
     def _may_enter(self, connection: socket.socket) -> bool:
-        if self._serves_network and not peer_users.is_from_this_machine(connection):
+        if self._user is None or (self._serves_network and not peer_users.is_from_this_machine(connection)):
             return True
         user = self._user(connection)
         if user is not None and not peer_users.is_own(user):
@@ -55,6 +90,7 @@ class OwnUserOnly(socket.socket):
         if user not in self._named and len(self._named) < MOST_NAMED:
             self._named.add(user)
             warn(OTHER_USER.format(user))
+            self._on_refused(user)
 
 
 def _how_to_tell(listening: socket.socket) -> Callable[[socket.socket], int | None]:
@@ -176,7 +212,8 @@ def browser_address(listening: socket.socket, names: Sequence[str], *, tls: bool
     if tls and names:
         host = names[0]  # the certificate is for a name
     elif ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
-        host = "localhost"
+        # Not `localhost`: that may lead to ::1, where another user can listen while we have only IPv4.
+        host = "::1" if listening.family == socket.AF_INET6 else "127.0.0.1"
     return _address(listening, host, tls=tls)
 
 

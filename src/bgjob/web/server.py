@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import uvicorn
 
@@ -16,10 +17,12 @@ from bgjob.mcp.server import FOLDERS, PACKAGES, read_schemas
 from bgjob.mcp.stderr import use_lossy_stderr
 from bgjob.system.open_files import raise_limit
 from bgjob.system.own_package import import_when_idle
+from bgjob.web.access import note_refused_user
 from bgjob.web.app import App
 from bgjob.web.connection import IDLE_S, MOST_REQUESTS, TimedConnection
 from bgjob.web.listen import (
-    OwnUserOnly,
+    Door,
+    Handshakes,
     bound_address,
     bound_unix,
     browser_address,
@@ -57,8 +60,16 @@ def serve(environ: Mapping[str, str], options: Options, tell: Callable[[str], No
     with contextlib.ExitStack() as undo:
         undo.callback(services.close)
         app = App(services, tokens, options.names, metrics=options.metrics)
-        server = Server(_config(app, options), app.stop)
-        listening = _guarded(_listening(options, undo), options, undo)
+        handshakes = Handshakes()
+        server = Server(_config(app, options, handshakes), app.stop)
+        listening = undo.enter_context(
+            Door(
+                _listening(options, undo),
+                any_user=options.allow_other_users,
+                handshakes=handshakes if options.tls_cert else None,
+                on_refused=partial(note_refused_user, services.jobs.home),
+            )
+        )
         server.take_signals()  # first: who is told where it listens may stop it
         _tell_token(tokens, tell)
         tls = options.tls_cert is not None
@@ -96,11 +107,11 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _config(app: App, options: Options) -> uvicorn.Config:
+def _config(app: App, options: Options, handshakes: Handshakes) -> uvicorn.Config:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what clients do wrong is answered, not logged
     config = uvicorn.Config(
         app,
-        http=TimedConnection,
+        http=partial(TimedConnection, handshakes),  # type: ignore[arg-type]  # uvicorn only calls it
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -131,10 +142,6 @@ def _listening(options: Options, undo: contextlib.ExitStack) -> socket.socket:
     listening = undo.enter_context(bound_unix(options.unix))
     undo.callback(remove_unix, options.unix, os.lstat(options.unix))
     return listening
-
-
-def _guarded(listening: socket.socket, options: Options, undo: contextlib.ExitStack) -> socket.socket:
-    return listening if options.allow_other_users else undo.enter_context(OwnUserOnly(listening))
 
 
 def _tell_token(tokens: Tokens, tell: Callable[[str], None]) -> None:
