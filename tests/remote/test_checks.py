@@ -1,4 +1,4 @@
-"""What a target would refuse is refused before a job is killed for it, and its entry is checked as it is now."""
+"""A start that a target would refuse is refused before a job is killed for it."""
 
 import asyncio
 import json

@@ -47,7 +47,10 @@ class Engine(Protocol):
         """Release what the job was given: it is over, because it was never sent or is given up."""
 
     async def check_entry(self) -> None:
-        """Raise TargetUnreachable if no job could start with its entry in the file: home, python, partition."""
+        """Raise TargetUnreachable if no job could start with its entry in the file: home, python, partition.
+
+        Also asked of an engine without jobs, beside the one that has them: no news is taken from their host.
+        """
 
     async def info(self) -> Mapping[str, Any]: ...
 

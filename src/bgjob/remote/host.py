@@ -53,6 +53,7 @@ class Host:
         self._wanted = asyncio.Event()
         self._was_connected = False
         self._running: asyncio.Task[None] | None = None
+        self._attempts, self._progress = 0, asyncio.Event()
         self.why: str | None = None
         """Why it cannot be reached."""
         self._trouble = ""

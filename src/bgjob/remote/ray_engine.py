@@ -46,6 +46,7 @@ class RayEngine:
         self._used_at: dict[str, float] = {}
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
+        self._is_closed = False
 
     # -- its nodes ---------------------------------------------------------------------------------------
 
@@ -196,6 +197,8 @@ class RayEngine:
         await self._release(replica)
 
     async def _release(self, replica: Replica) -> None:
+        if self._is_closed:  # it would start a gateway that nobody ends; its node does it
+            return
         with contextlib.suppress(TargetUnreachable):  # its node does it, or nobody comes for it
             await self._gateway.release(replica.id)
 
@@ -237,6 +240,7 @@ class RayEngine:
         return {"nodes": await self._gateway.info()}
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._polling:
             self._polling.cancel()
             await asyncio.gather(self._polling, return_exceptions=True)

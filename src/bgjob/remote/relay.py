@@ -96,6 +96,7 @@ class Relay:
         self._proxies: dict[str, ControlProxy] = {}
         self._starts: dict[str, asyncio.Task[BgjobError | None]] = {}
         self._unreachable: dict[str, tuple[float, str]] = {}
+        self._entry = self._target()
         self._engine = engine_for(self._target, self._note, self._forget)
         self._used_at = time.monotonic()
         self._calls = 0
@@ -136,6 +137,17 @@ class Relay:
 
     def _target(self) -> Target:
         return from_record(jobdir.read_record(self._path(target_dir.TARGET)) or {})
+
+    async def _follow_entry(self) -> None:
+        """Connect by the entry as it is now. An engine that has jobs is kept: only its connections reach them."""
+        entry = self._target()
+        if self._replicas or entry == self._entry:
+            return
+        earlier, self._entry = self._engine, entry
+        self._engine = engine_for(self._target, self._note, self._forget)
+        self._unreachable.clear()
+        self._write_state()
+        await earlier.close()
 
     # -- its jobs ----------------------------------------------------------------------------------
 
@@ -253,6 +265,7 @@ class Relay:
             return {"ok": False, "error": f"{type(error).__name__}: {error}"}
 
     async def _start(self, job: str) -> Mapping[str, Any]:
+        await self._follow_entry()
         if job not in self._replicas and self._is_full():
             raise CannotStart(OSError(TOO_MANY.format(target=self._name, count=len(self._replicas))), HERE)
         replica = self._replicas.get(job) or await self._adopt(job)
@@ -292,6 +305,9 @@ class Relay:
     async def _check(
         self, start: Mapping[str, Any], resources: Mapping[str, Any] = NOTHING
     ) -> Mapping[str, Any]:
+        await self._follow_entry()
+        if self._entry != self._target():  # without the job that is killed, the new one starts by the entry
+            await self._check_entry()
         await self._engine.check(start, resources)
         return {}
 
@@ -353,9 +369,24 @@ class Relay:
         return status
 
     async def _info(self, check: bool = False) -> Mapping[str, Any]:
+        await self._follow_entry()
         if check:
-            await self._engine.check_entry()
+            await self._check_entry()
         return await self._engine.info()
+
+    async def _check_entry(self) -> None:
+        """Check the entry as it is now, by another engine if jobs keep that of an earlier one."""
+        if self._entry == self._target():
+            return await self._engine.check_entry()
+        engine = engine_for(self._target, _ignore, _ignore)
+        try:
+            await engine.check_entry()
+        finally:
+            await engine.close()
+
+
+def _ignore(*_: object) -> None:
+    """An engine that only checks has no jobs, and what it cannot reach is its answer."""
 
 
 def _open_files_max() -> float:

@@ -1,5 +1,6 @@
 """A target that is one machine, reached by ssh: its own home has the jobs, and its slots are the limit."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -79,8 +80,19 @@ class SshEngine:
         self._forget(replica)
 
     async def check_entry(self) -> None:
-        """Connect: that needs a Python that runs the agent, and a safe home."""
-        await self._host.ready(CONNECT_PATIENCE_S)
+        """Connect once more: that needs a Python that runs the agent, and a safe home."""
+        target = self._target().name
+        try:
+            async with asyncio.timeout(CONNECT_PATIENCE_S):
+                channel = await self._connect()
+        except TimeoutError:
+            why = f"no connection within {CONNECT_PATIENCE_S:g} s"
+            raise TargetUnreachable(target, why, trouble="no_answer") from None
+        except TargetUnreachable:
+            raise
+        except BgjobError as error:
+            raise TargetUnreachable(target, str(error), trouble=error.trouble) from None
+        await channel.close()
 
     async def info(self) -> Mapping[str, Any]:
         channel = await self._host.ready(CONNECT_PATIENCE_S)
