@@ -60,7 +60,7 @@ def test_its_status_in_detail_tells_what_is_left(server: Server) -> None:
 def test_the_last_words_of_what_is_left_are_waited_for(jobs: Jobs) -> None:
     """Whenever they come: the process prints them and ends, and its shim with it."""
     for number in range(40):
-        job_id = jobs.execute(f"(setsid sh -c 'sleep 0.0{number:02d}; echo later' &); echo now").id
+        job_id = jobs.execute(f"echo now; (setsid sh -c 'sleep 0.0{number:02d}; echo later' &)").id
         (waited,) = jobs.wait_for([job_id], pattern="later", timeout_s=30)
         assert waited.came
         assert (waited.came.condition, waited.output.stdout) == ("pattern", "now\nlater\n")
