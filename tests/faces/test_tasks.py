@@ -6,13 +6,17 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bgjob.api import Jobs, Typed
+from bgjob.api import Jobs, Typed, open_jobs, prompt
+from bgjob.api.context import open_context
+from bgjob.api.kept_waits import KeptWait, keep_wait, look_at_wait
 from bgjob.home import jobdir, sessions, waits
 from tests.support.raw_client import Message, RawClient
 from tests.support.requires import linux_only
@@ -561,6 +565,28 @@ class TestPrompts:
             assert error["code"] == INVALID_PARAMS
         assert client.get(task_id)["status"] == "input_required"
         client.tool("kill_job", job_id=task_id)
+
+    def test_a_response_is_taken_though_the_shim_is_busy_at_first(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def ask_busy(*asked: Any) -> Mapping[str, Any]:
+            return busy.pop() if busy else ask(*asked)
+
+        ask, busy = prompt._ask_shim, list[Mapping[str, Any]]()
+        with contextlib.closing(open_jobs({**os.environ, "BGJOB_HOME": str(home)})) as jobs:
+            job = jobs.execute(ASKS.format(then="exit 6"), stdin="open")
+            wait = KeptWait(id="", job_ids=[job.id], created_at=time.time(), deadline=None)
+            kept = keep_wait(jobs.context, wait)
+            look = partial(look_at_wait, jobs.context, kept, asks=True)
+            wait_until(lambda: bool(look().asking), "it asks")
+            monkeypatch.setattr(prompt, "_ask_shim", ask_busy)
+            busy.append({})
+            assert look().asking, "it asked a moment ago, and has printed nothing since"
+            busy.append({})
+            other = open_context({**os.environ, "BGJOB_HOME": str(home)}, many=False)
+            assert look_at_wait(other, kept, asks=True, is_patient=True).asking
+            assert not busy
+            jobs.kill(job.id)
 
     def test_a_response_to_no_request_is_ignored(self, client: TaskClient, gate: Gate) -> None:
         task_id = self.start(client, gate)

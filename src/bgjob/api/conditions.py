@@ -189,7 +189,7 @@ class Awaited:
         is_started = isinstance(self.job.state, Running) and not isinstance(self.job.state, Queued)
         if not is_started or self._conditions.for_input or self._conditions.past_prompts:
             return None
-        if self.snapshot.read(lambda log: log.end) > self._told_up_to:
+        if self.log_end > self._told_up_to:
             self._knows_prompt = False
         if self.silent_s() < QUIET_S:
             return None
@@ -208,6 +208,15 @@ class Awaited:
         sits = sits_at_prompt(self._context, self.job, is_quiet=True, deadline=deadline, by_log=by_log)
         self._unanswered_since = math.inf if sits is not None else min(now, self._unanswered_since)
         return bool(sits)
+
+    @property
+    def has_silent_shim(self) -> bool:
+        """At the last look the shim did not say whether the job is at a prompt."""
+        return isinstance(self.job.state, Running) and self._unanswered_since < math.inf
+
+    @property
+    def log_end(self) -> int:
+        return self.snapshot.read(lambda log: log.end)
 
     def silent_s(self) -> float:
         return self.snapshot.read(self._silent_s)
@@ -251,7 +260,7 @@ class Awaited:
         """None: output does not matter. A full disk may have swallowed output of which the shim has told."""
         if not self._conditions.want_output:
             return None
-        return max(self.snapshot.read(lambda log: log.end), self._shim.log_end)
+        return max(self.log_end, self._shim.log_end)
 
     def hear(self) -> None:
         """The shim has answered, or is gone."""

@@ -35,6 +35,8 @@ from bgjob.system.readiness import is_readable
 EndWord = Literal["completed", "failed", "cancelled"]
 TYPED_WAIT_S = 1.0
 """How long the answer to a prompt may take to be worked off, before the caller is told that it was typed."""
+BUSY_S = 3.0
+"""How long an answer to a prompt waits for a busy shim. After less than that the log alone decides."""
 LONGEST_SLEEP_S = 2.0
 """Until a look at how the wait stands: another process may have ended it, which wakes nobody."""
 LATE_S = 5.0
@@ -197,11 +199,17 @@ def _told(context: Context, wait: KeptWait, end: WaitEnd) -> WaitEnd:
 # -- looked at --------------------------------------------------------------------------------------
 
 
-def look_at_wait(context: Context, wait: KeptWait, *, asks: bool) -> Look:
-    """`asks`: the caller can ask a person, so a prompt that a person may answer does not end the wait."""
+def look_at_wait(context: Context, wait: KeptWait, *, asks: bool, is_patient: bool = False) -> Look:
+    """`asks`: the caller can ask a person, so a prompt that a person may answer does not end the wait.
+
+    `is_patient`: look again while a shim is too busy to say whether its job is at a prompt.
+    """
     waits.note_asked(context.store.home, wait.id)
     with context.live_waits.use(wait.id, lambda: LiveWait(context, wait)) as live:
         live.look()
+        busy_until = time.monotonic() + BUSY_S
+        while is_patient and live.has_silent_shims and time.monotonic() < busy_until:
+            live.look()
         asking = [_asking(context, wait, each) for each in live.asking] if asks else []
         is_asked = bool(asking) and not any(each.is_secret for each in asking) and live.has_only_prompts
         if wait.left_s <= 0 or (live.is_over and not is_asked):
@@ -234,7 +242,7 @@ def _asking(context: Context, wait: KeptWait, awaited: Awaited) -> Asking:
 
 def _prompt_key(context: Context, wait: KeptWait, awaited: Awaited) -> str:
     """Of this prompt alone: by what was printed before it; a job that prints nothing, by what was answered."""
-    job_id, printed_bytes = awaited.job.id, awaited.snapshot.read(lambda log: log.end)
+    job_id, printed_bytes = awaited.job.id, awaited.log_end
     answered = [key for key in waits.prompts_taken(context.store.home, wait.id) if key.startswith(job_id)]
     return f"{job_id}.{len(answered) + 1}@{printed_bytes}"
 

@@ -213,12 +213,17 @@ class Wait:
 
     def look(self) -> None:
         """One round of it, without waiting. What was a prompt at the last look is looked at again."""
+        prompts = {job: (job.came, job.log_end) for job in self.asking}
         for job in self.jobs:
             if job.came is None or job.came.is_unasked_prompt:
                 job.came = None
                 job.look_again()
         self._until = time.monotonic() + SHIM_PATIENCE_S
         self._check()
+        for job, (came, log_end) in prompts.items():
+            # A shim that is too busy to answer does not make the prompt go away.
+            if job.came is None and job.has_silent_shim and job.log_end == log_end:
+                job.came = came
 
     def result(self, shown: Shown | None, cut_to_s: float | None = None) -> list[Waited]:
         shown, patience = shown and shown.shared_by(len(self.jobs)), self._patience(self.jobs)
@@ -240,6 +245,11 @@ class Wait:
     def asking(self) -> list[Awaited]:
         """The jobs that sit at a prompt, though the wait is not for that."""
         return [job for job in self.jobs if job.came and job.came.is_unasked_prompt]
+
+    @property
+    def has_silent_shims(self) -> bool:
+        """At the last look a shim did not say whether its job is at a prompt."""
+        return any(job.has_silent_shim for job in self._pending())
 
     @property
     def has_only_prompts(self) -> bool:
