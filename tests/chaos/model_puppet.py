@@ -6,7 +6,7 @@ import select
 import time
 from pathlib import Path
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 SCRIPT = r"""
 cd "$1" || exit 99

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 ORDER_MAX_BYTES = 1 << 17
 SERVE = [sys.executable, "-m", "bgjob", "mcp"]
 HANDSHAKE = {

@@ -43,7 +43,7 @@ from tests.support.foreign import (
 )
 from tests.support.stores import jobs_on, listed
 
-pytestmark = pytest.mark.timeout(120)  # nothing here takes a second, unless it hangs
+pytestmark = pytest.mark.timeout(600)  # nothing here takes a second, unless it hangs
 
 SPECS = {
     **NO_RECORDS,

@@ -49,7 +49,7 @@ from tests.support.foreign import (
 from tests.support.stores import jobs_on, listed
 
 SEGMENT = f"log/{0:020d}"
-pytestmark = pytest.mark.timeout(120)  # nothing here takes a second, unless it hangs
+pytestmark = pytest.mark.timeout(600)  # nothing here takes a second, unless it hangs
 
 
 def runs(*runs: tuple[int, int], at_us: int = 1_800_000_000_000_000) -> Damage:

@@ -109,7 +109,7 @@ FOREIGN_SPECS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [*NOT_RECORDS, *FOREIGN_SPECS])
 def test_a_spec_that_cannot_be_read_is_said_and_stops_nothing(store: Store, kind: str) -> None:
     good, bad = ended_job(store), ended_job(store)
@@ -139,7 +139,7 @@ def break_spec(path: Path, kind: str) -> None:
         NOT_RECORDS[kind](path)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", NOT_RECORDS)
 @pytest.mark.parametrize("name", ["outcome.json", "run.json"])
 def test_an_outcome_or_run_that_cannot_be_read_counts_as_missing(store: Store, kind: str, name: str) -> None:

@@ -12,7 +12,7 @@ from tests.support.bench import PROJECT, rows, run_bench
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc"),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -200,7 +200,7 @@ class TestLogs:
         with cli.begin("logs", "-f", job_id) as follower:
             assert pipe(follower.stdout).readline() == "before\n"
             gate.open()
-            stdout, stderr = follower.communicate(timeout=20)
+            stdout, stderr = follower.communicate(timeout=120)
         assert stdout == "after\n"
         assert re.fullmatch(r"aside\n\[exit 3 after \d+\.\d s\]\n", stderr)
         assert follower.returncode == 3
@@ -210,7 +210,7 @@ class TestLogs:
         with cli.begin("logs", "--follow", job_id) as follower:
             assert pipe(follower.stdout).readline() == "ready\n"
             follower.send_signal(signal.SIGINT)
-            assert follower.communicate(timeout=20) == ("", "")
+            assert follower.communicate(timeout=120) == ("", "")
         assert follower.returncode == 130
         assert cli("kill", job_id).stdout.startswith("killed")
 
@@ -225,7 +225,7 @@ class TestLogs:
             subprocess.Popen(["head", "-1"], stdin=logs.stdout, stdout=subprocess.PIPE, text=True) as head,
         ):
             pipe(logs.stdout).close()
-            assert head.communicate(timeout=20)[0] == "1\n"
+            assert head.communicate(timeout=120)[0] == "1\n"
             assert pipe(logs.stderr).read() == ""
         assert logs.returncode == 0
 

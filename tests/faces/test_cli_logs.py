@@ -154,7 +154,7 @@ class TestFollowing:
         with cli.begin("logs", "-f", *options, job_id) as follower:
             wait_until(lambda: has_socket(follower.pid))
             gate.open()
-            stdout, stderr = follower.communicate(timeout=60)
+            stdout, stderr = follower.communicate(timeout=120)
         assert [int(line) for line in stdout.splitlines()] == [n for n in range(first, 4001) if shown(n)]
         assert re.fullmatch(rf"\[exit 0 {ENDED_AFTER}", stderr)
 
@@ -165,7 +165,7 @@ class TestFollowing:
         with cli.begin("logs", "-f", "slow", "quick one", slow) as follower:
             notes = [pipe(follower.stderr).readline(), pipe(follower.stderr).readline()]
             gate.open()
-            stdout, stderr = follower.communicate(timeout=60)
+            stdout, stderr = follower.communicate(timeout=120)
         assert sorted(stdout.splitlines()) == ["quick one | quick", "slow      | begin", "slow      | end"]
         assert notes[0] == "quick one | aside\n"
         assert re.fullmatch(rf"quick one \| \[exit 0 {ENDED_AFTER}", notes[1])

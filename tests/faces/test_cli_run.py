@@ -136,7 +136,7 @@ class TestStaying:
             assert (following.stdout.readline(), following.stderr.readline()) == ("out\n", "err\n")
             gate.wait_until_reached()
             gate.open()
-            stdout, stderr = following.communicate(timeout=60)
+            stdout, stderr = following.communicate(timeout=120)
         assert (stdout, following.returncode) == ("more\n", 4)
         assert re.fullmatch(rf"\[exit 4 {AFTER}", stderr)
 
@@ -151,7 +151,7 @@ class TestStaying:
             assert staying.stdout is not None
             assert staying.stdout.readline() == ("ready\n" if stay == ["-f"] else f"{job_id}\n")
             staying.send_signal(signal.SIGINT)
-            stdout, stderr = staying.communicate(timeout=60)
+            stdout, stderr = staying.communicate(timeout=120)
         assert (staying.returncode, stdout) == (130, "")
         assert stderr == f"[the job goes on; bgjob kill {job_id[:8]} ends it]\n"
         gate.open()

@@ -91,7 +91,7 @@ def test_of_several_jobs_all_are_waited_for(cli: Cli, gate: Gate) -> None:
     quick = cli.run("--name", "quick", "exit 2")
     with cli.begin("wait", quick, slow) as waiting:
         gate.open()
-        stdout, stderr = waiting.communicate(timeout=60)
+        stdout, stderr = waiting.communicate(timeout=120)
     assert re.fullmatch(rf"quick: exit 2 {AFTER}\nslow: exit 6 {AFTER}\n", stdout)
     assert (stderr, waiting.returncode) == ("", 2)
 
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_job(cli: Cli, gate: Gate) -> None:
     with cli.begin("wait", job_id) as waiting:
         wait_until(lambda: has_socket(waiting.pid))
         waiting.send_signal(signal.SIGINT)
-        assert waiting.communicate(timeout=60) == ("", "")
+        assert waiting.communicate(timeout=120) == ("", "")
     assert waiting.returncode == 130
     gate.open()
     assert cli("wait", job_id).returncode == 3

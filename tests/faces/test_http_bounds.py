@@ -277,5 +277,5 @@ def serve(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )

@@ -22,7 +22,7 @@ from tests.support.bench import PROJECT, rows, run_bench
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="they read /proc"),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(900),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.homes import end_all_jobs
 from tests.support.raw_client import Message, RawClient
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 ANY_ID = "00000000-0000-4000-8000-000000000000"
 HUGE = json.dumps("x" * 5_000_000)

@@ -841,4 +841,4 @@ class TestOfTheHandshake:
         old.send("tasks/result", {"taskId": task["taskId"]})
         old.ask("ping")
         os.kill(old.process.pid, signal.SIGTERM)
-        assert old.process.wait(timeout=30) != 0
+        assert old.process.wait(timeout=120) != 0

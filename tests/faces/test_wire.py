@@ -12,7 +12,7 @@ from bgjob.api import Jobs
 from tests.support.gate import Gate
 from tests.support.raw_client import RawClient
 
-SERVER_PATIENCE_S = 20.0
+SERVER_PATIENCE_S = 120.0
 
 NOISY_SERVER = """
 import os, sys

@@ -21,7 +21,7 @@ from tests.remote.hostile import EXITED, NOTHING_NEW, Host, Refused, Silent
 from tests.support.stores import new_spec
 
 TARGET, NODE, ALLOCATION = "hpc", "n1", "17"
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 """Ends a test that hangs."""
 
 

@@ -16,7 +16,7 @@ from bgjob.store.store import Store
 from tests.remote.conftest import submitted
 from tests.remote.hostile import NOTHING_NEW
 
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 """Ends a test that hangs."""
 
 

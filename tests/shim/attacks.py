@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 AT_ONCE = 15
 GRACE_S = 0.2
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 Message = dict[str, Any]
 Header = tuple[str, str]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 REVISION = "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": REVISION,

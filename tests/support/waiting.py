@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def wait_until(

@@ -15,7 +15,7 @@ from tests.support.server import Server, StartServer, ToolError
 from tests.support.waiting import wait_until
 
 Ended = Callable[[str], JobStatus]
-PATIENCE_S = 20.0
+PATIENCE_S = 40.0
 # as long as a call may wait: what answers earlier has not waited for the time to be up
 LONG_S = 30.0
 

@@ -329,7 +329,7 @@ def run_everywhere(texts: Iterable[str], directory: Path, path: str = os.environ
             env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=10,
+            timeout=120,
             check=False,
         )
         assert not any(directory.iterdir()), (shell, text)

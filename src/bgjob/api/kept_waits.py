@@ -35,7 +35,7 @@ from bgjob.system.readiness import is_readable
 EndWord = Literal["completed", "failed", "cancelled"]
 TYPED_WAIT_S = 1.0
 """How long the answer to a prompt may take to be worked off, before the caller is told that it was typed."""
-BUSY_S = 3.0
+BUSY_S, LOOK_AGAIN_S = 3.0, 0.05
 """How long an answer to a prompt waits for a busy shim. After less than that the log alone decides."""
 LONGEST_SLEEP_S = 2.0
 """Until a look at how the wait stands: another process may have ended it, which wakes nobody."""
@@ -209,6 +209,7 @@ def look_at_wait(context: Context, wait: KeptWait, *, asks: bool, is_patient: bo
         live.look()
         busy_until = time.monotonic() + BUSY_S
         while is_patient and live.has_silent_shims and time.monotonic() < busy_until:
+            time.sleep(LOOK_AGAIN_S)
             live.look()
         asking = [_asking(context, wait, each) for each in live.asking] if asks else []
         is_asked = bool(asking) and not any(each.is_secret for each in asking) and live.has_only_prompts
