@@ -1,5 +1,6 @@
 """The queue: a job that finds no room, or has to wait for others, starts exactly once when it may."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -49,6 +50,12 @@ def test_after_the_success_of_others(one: Jobs, gate: Gate, diary: Diary) -> Non
     place = one.status(job_id).place
     assert place
     assert place.reason == f"it waits: job {occupied}, after which it is to run, still runs"
+    named = one.status(one.execute("true", name="then", after=[job_id]).id).place
+    later = one.status(one.execute("true", after=["then"]).id).place
+    assert named
+    assert later
+    assert named.reason == f"it waits: job {job_id}, after which it is to run, is queued itself"
+    assert re.match(r"it waits: job then \([0-9a-f]{8}\), after which", later.reason)
     gate.open()
     assert isinstance(ends(one, job_id)[0], Exited)
     assert diary.words() == ["ran"]

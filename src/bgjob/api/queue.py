@@ -8,7 +8,7 @@ from bgjob.api.context import Context, ensure_dispatcher
 from bgjob.api.results import Place
 from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, NotSteerable
-from bgjob.core.job import Job, Queued
+from bgjob.core.job import SHORT_ID_CHARACTERS, Job, Queued
 from bgjob.home import event_log, queue_dir
 
 
@@ -47,11 +47,19 @@ def _place(context: Context, job: Job, waiting: Sequence[str], number: int | Non
 def _reason(context: Context, job: Job) -> str:
     match queue_dir.readiness(context.store.home, vars(job.spec)):
         case "pending", why:
-            return f"it waits: {why}"
+            return f"it waits: {_with_names(context, job, why)}"
         case "impossible", why:
-            return f"it will not start: {why}"
+            return f"it will not start: {_with_names(context, job, why)}"
         case _:
             return f"it waits for a free slot{_of_group(job)}"
+
+
+def _with_names(context: Context, job: Job, why: str) -> str:
+    """Name the jobs that this one waits for: the shim and the dispatcher, whose words these are, know only ids."""
+    for job_id in job.spec.queue.get("after", ()):
+        if job_id in why and (name := context.store.spec(job_id).name):
+            why = why.replace(job_id, f"{name} ({job_id[:SHORT_ID_CHARACTERS]})")
+    return why
 
 
 def _of_group(job: Job) -> str:
