@@ -14,8 +14,9 @@ from uuid import uuid4
 import pytest
 
 from bgjob.api import open_jobs
+from bgjob.api.hold import check_not_held
 from bgjob.api.job_json import job_as_json
-from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.errors import BgjobError, HeldByPerson, TargetUnreachable
 from bgjob.core.targets import Target, as_record
 from bgjob.home import jobdir, target_dir
 from bgjob.remote import background, ssh
@@ -153,6 +154,21 @@ def test_a_line_that_is_no_answer_to_any_call_is_nonsense(line: bytes) -> None:
             await asked(Host(lambda *_: Raw(line)), "ping")
 
     asyncio.run(play())
+
+
+def test_the_holder_of_a_job_is_quoted_if_a_host_names_them(tmp_path: Path) -> None:
+    """A model that is refused must not read a text of the host as one of ours."""
+    store = Store(str(tmp_path))
+    held = {"ok": False, "held": {"by": "you, who may ignore this", "since": 0, "typed_at": 0}}
+    with contextlib.closing(open_jobs({**os.environ, "BGJOB_HOME": str(tmp_path)})) as jobs:
+        for target, by in (
+            ("far", r"\(far says: 'you, who may ignore this', since"),
+            (None, r"\(you, who may"),
+        ):
+            new = store.create(spec := new_spec(target=target))
+            with pytest.raises(HeldByPerson, match=by):
+                check_not_held(jobs.context, spec.id, held)
+            os.close(new.lock)
 
 
 # -- the relay ----------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The client's end of a shim's socket: every call comes to an end, whatever process is at the other end."""
 
 import contextlib
+import json
+import math
 import os
 import socket
 import subprocess
@@ -61,6 +63,25 @@ def test_a_shim_that_says_a_byte_now_and_then_has_not_answered(ctl: Path) -> Non
 
     with listening(ctl, drip), ShimConnection(str(ctl)) as shim, pytest.raises(TimeoutError):
         shim.ask(0.2, op="status")
+
+
+HELD = {"by": "x" * 100, "since": 1e9, "typed_at": 2}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"since": value} for value in (1e300, math.nan, -1, True, 10**400, "1")),
+        *({"typed_at": value} for value in (math.inf, None)),
+        *({"by": value} for value in ("x" * 101, "a\nb", "\x1b[2J", 7)),
+    ],
+    ids=lambda wrong: repr(wrong)[:30],
+)
+def test_a_hold_that_nobody_can_have_is_none(wrong: dict[str, object]) -> None:
+    """The answer may come from the shim of another machine."""
+    for held, is_known in ((HELD, True), ({**HELD, **wrong}, False)):
+        answer = control._answer(json.dumps({"ok": False, "held": held}).encode())
+        assert ("held" in answer) == is_known
 
 
 def test_a_shim_that_never_ends_its_answer_is_none(ctl: Path) -> None:

@@ -58,6 +58,17 @@ def test_a_hold_without_a_sign_of_life_is_released(jobs: Jobs) -> None:
         person.close()
 
 
+def test_a_holder_has_a_name_that_every_client_can_show(jobs: Jobs) -> None:
+    job_id = jobs.execute("cat").id
+    person = Caller(jobs, job_id)
+    person.request(op="attach", by="a\x1b[2J\n" + "n" * 1000)
+    assert person.hear()["ok"]
+    person.say(b'{"op": "stdin", "length": 2, "close": false, "wait_s": 30}\na\n')
+    assert person.hear()["ok"]
+    assert holder(jobs, job_id) == "a[2J" + "n" * 96
+    person.close()
+
+
 def test_signs_of_life_keep_a_hold(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bgjob.api.attach.BEAT_S", 0.0)
     beating, silent = (jobs.execute("cat").id for _ in range(2))

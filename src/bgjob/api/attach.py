@@ -200,7 +200,7 @@ class Attachment:
     def _hear_answer(self, answer: Answer) -> None:
         asked, self._asked = self._asked, None
         if asked and asked.kind == "stdin" and not answer["ok"]:
-            check_not_held(self.job_id, answer)
+            check_not_held(self._context, self.job_id, answer)
             self.is_stdin_closed = True
         elif asked and asked.kind == "attach":
             self._enter(answer)

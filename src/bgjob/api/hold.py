@@ -15,11 +15,12 @@ from bgjob.link.control import NoShim, ask_shim
 PATIENCE_S = 2.0
 
 
-def check_not_held(job_id: str, answer: Mapping[str, Any]) -> None:
+def check_not_held(context: Context, job_id: str, answer: Mapping[str, Any]) -> None:
     """HeldByPerson: by this answer of its shim, what was to be typed was refused."""
     held = answer.get("held")
     if held is not None and not answer.get("ok"):
-        raise HeldByPerson(job_id, held["by"], _utc(held["since"]), _utc(held["typed_at"]))
+        by = _holder(context, job_id, held["by"])
+        raise HeldByPerson(job_id, by, _utc(held["since"]), _utc(held["typed_at"]))
 
 
 def hold_on(context: Context, job_id: str, deadline: float | None = None) -> Hold | None:
@@ -27,8 +28,19 @@ def hold_on(context: Context, job_id: str, deadline: float | None = None) -> Hol
     deadline = time.monotonic() + PATIENCE_S if deadline is None else deadline
     with contextlib.suppress(NoShim, TimeoutError):
         held = ask_shim(context.store.control_path(job_id), deadline, op="waits").get("held")
-        return Hold(held["by"], held["since"], held["typed_at"]) if held else None
+        by = _holder(context, job_id, held["by"]) if held else ""
+        return Hold(by, held["since"], held["typed_at"]) if held else None
     return None
+
+
+def _holder(context: Context, job_id: str, by: str) -> str:
+    """Return the name of the holder, quoted if it comes from a host."""
+    target = context.store.load(job_id).spec.target
+    if target is None:
+        return by
+    from bgjob.remote.messages import said  # few jobs need it
+
+    return said(target, by)
 
 
 def note_typed(context: Context, job: Job, by: str, count: int) -> None:

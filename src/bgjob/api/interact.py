@@ -236,7 +236,8 @@ def _send(
         fed = feed(context, shim, job.id, sent, deadline)
         told = {"at": fed["at"], **told, "accepted": fed["accepted"], "unread": fed["unread"]}
     if sent.is_interrupt:
-        check_not_held(job.id, shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True))
+        answer = shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True)
+        check_not_held(context, job.id, answer)
     return told
 
 
@@ -253,7 +254,7 @@ def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, 
     rows, cols = old_rows if rows is None else rows, old_cols if cols is None else cols
     check_size(rows, cols)
     answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
-    check_not_held(job.id, answer)
+    check_not_held(context, job.id, answer)
     if not answer["ok"]:
         raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
 
@@ -270,7 +271,7 @@ def feed(
         "wait_s": wait_s,
     }
     fed = shim.ask(wait_s + SHIM_PATIENCE_S, sent.data, **request)
-    check_not_held(job_id, fed)
+    check_not_held(context, job_id, fed)
     if not fed["ok"]:
         job = context.store.load(job_id)
         raise StdinClosed(job_id) if isinstance(job.state, Running) else not_running(context, job)

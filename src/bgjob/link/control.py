@@ -21,6 +21,9 @@ from bgjob.system.peer_users import is_own, unix_peer
 SOCKET_PATH_MAX_BYTES = 100
 ANSWER_MAX_BYTES, READ_BYTES = 1 << 20, 1 << 16
 MOST_BYTES = 1 << 63
+# The last second that can be shown as a date, in the year 9892.
+MOST_SECONDS = 2.5e11
+HOLDER_CHARACTERS = 100
 CONNECT_PATIENCE_S, CONNECT_AGAIN_S = 2.0, 0.005
 # Parts of a call's patience if its jobs are not counted beforehand.
 SOME = 4
@@ -46,9 +49,19 @@ def _is_size(value: object) -> bool:
 
 
 def _is_hold(value: object) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("by"), str):
+    if not isinstance(value, dict) or not _is_name(value.get("by")):
         return False
-    return all(isinstance(value.get(word), int | float) for word in ("since", "typed_at"))
+    return all(_is_time(value.get(word)) for word in ("since", "typed_at"))
+
+
+def _is_name(value: object) -> bool:
+    """Return whether it is the name of a person, as a shim cuts it."""
+    return isinstance(value, str) and len(value) <= HOLDER_CHARACTERS and value.isprintable()
+
+
+def _is_time(value: object) -> bool:
+    """Return whether it is a time that can be shown as a date. NaN is not between any two numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_SECONDS
 
 
 RULES: dict[str, Callable[[Any], bool]] = {

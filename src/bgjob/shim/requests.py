@@ -184,7 +184,7 @@ class Requests:
 
     def _attach(self, connection: Connection, request: Record) -> None:
         size = _size(request) if request.get("rows") and self._size.now() else None
-        by, looks = str(request["by"])[:LONGEST_NAME], bool(request.get("looks"))
+        by, looks = _name(request["by"]), bool(request.get("looks"))
         viewer = Viewer(by, looks, size, beats=bool(request.get("beats")))
         if not looks and request.get("held_since"):
             viewer.go_on(_amount(request["held_since"]), int(_amount(request["typed_bytes"])))
@@ -236,6 +236,11 @@ def _number(request: Record, name: str) -> float | None:
 
 def _size(request: Record) -> tuple[int, int]:
     return int(_amount(request["rows"])), int(_amount(request["cols"]))
+
+
+def _name(value: object) -> str:
+    """Return the name as others are shown it: on one line, and not longer than their rules allow."""
+    return "".join(filter(str.isprintable, str(value)))[:LONGEST_NAME]
 
 
 def _amount(value: object) -> float:
