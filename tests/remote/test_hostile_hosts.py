@@ -16,6 +16,7 @@ import pytest
 from bgjob.api import open_jobs
 from bgjob.api.hold import check_not_held
 from bgjob.api.job_json import job_as_json
+from bgjob.api.target_advice import ADVICE, advice_for
 from bgjob.core.errors import BgjobError, HeldByPerson, TargetUnreachable
 from bgjob.core.targets import Target, as_record
 from bgjob.home import jobdir, target_dir
@@ -169,6 +170,21 @@ def test_the_holder_of_a_job_is_quoted_if_a_host_names_them(tmp_path: Path) -> N
             with pytest.raises(HeldByPerson, match=by):
                 check_not_held(jobs.context, spec.id, held)
             os.close(new.lock)
+
+
+@pytest.mark.parametrize("trouble", ["relay_gone", "login_refused", "own_python_old", "", "home_full"])
+def test_a_host_names_only_its_own_troubles(trouble: str) -> None:
+    """By its words we give advice. Nor does its text choose any."""
+    error = {"kind": "OSError", "text": "Permission denied (publickey)", "trouble": trouble}
+    target = Target(name="far", kind="ssh", host="far")
+
+    async def play() -> None:
+        with pytest.raises(TargetUnreachable) as refused:
+            await asked(Host(lambda *_: None, met={"error": error}), "ping")
+        advice = advice_for(target, refused.value.why, refused.value.trouble)
+        assert advice == (ADVICE["home_full"] if trouble == "home_full" else "")
+
+    asyncio.run(play())
 
 
 # -- the relay ----------------------------------------------------------------------------------------

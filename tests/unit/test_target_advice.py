@@ -6,7 +6,7 @@ import pytest
 
 from bgjob.api import target_advice
 from bgjob.api.target_advice import ADVICE, BY_HAND, advice_for, lack_here
-from bgjob.core.target_trouble import PRINTED
+from bgjob.core.target_trouble import PRINTED, TROUBLES_OF_HOSTS
 from bgjob.core.targets import Target
 from bgjob.remote.bootstrap import TROUBLES
 from bgjob.remote.loader import STATES
@@ -55,6 +55,28 @@ def test_what_a_home_lacks_is_no_question_of_keys() -> None:
     assert advice_for(Target("here", "slurm"), why, "home_full") == ADVICE["home_full"]
 
 
+DENIED = "sbatch: error: Batch job submission failed: Permission denied"
+
+
+@pytest.mark.parametrize("target", [SLURM, Target("here", "slurm")])
+@pytest.mark.parametrize(
+    "why", [DENIED, "srun: error: Unable to allocate resources: Access/permission denied"]
+)
+def test_what_slurm_denies_is_no_question_of_keys(target: Target, why: str) -> None:
+    advice = advice_for(target, why)
+    assert advice.startswith("Slurm does not let you submit this")
+    assert "ssh" not in advice
+
+
+@pytest.mark.parametrize(
+    "why", ["Permission denied", "Connection refused", "srun: error: connect: Connection timed out"]
+)
+def test_advice_about_ssh_is_for_targets_that_ssh_reaches(why: str) -> None:
+    assert advice_for(Target("here", "slurm"), why) == advice_for(RAY, why) == ""
+    assert advice_for(Target("here", "slurm"), why, "login_refused") == ""
+    assert bool(advice_for(SLURM, why)) == (not why.startswith("srun"))
+
+
 def test_nobody_is_sent_to_ssh_where_there_is_no_ssh() -> None:
     assert "ssh" not in advice_for(Target("here", "slurm"), "", "no_answer")
 
@@ -64,6 +86,7 @@ def test_each_trouble_has_advice() -> None:
     words |= {f"{whose}python_{state}" for whose in ("", "own_") for state in STATES}
     assert words | {"home_unsafe", "login_ended", "login_prints", "relay_gone"} == set(ADVICE)
     assert set(ADVICE) >= BY_HAND
+    assert {*TROUBLES.values(), "home_unsafe", "python_broken"} <= TROUBLES_OF_HOSTS <= set(ADVICE)
 
 
 @pytest.mark.parametrize(

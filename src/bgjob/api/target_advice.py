@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from bgjob.core.target_trouble import said
+from bgjob.core.target_trouble import OF_SSH, said
 
 if TYPE_CHECKING:
     from bgjob.core.targets import Target
@@ -17,7 +17,7 @@ class Lack(NamedTuple):
 
 def lack_here(target: "Target", environ: Mapping[str, str]) -> Lack | None:
     """What this machine needs to reach it, and has not."""
-    program = "ssh" if target.host or target.login else "sbatch" if target.kind == "slurm" else None
+    program = "ssh" if _is_reached_by_ssh(target) else "sbatch" if target.kind == "slurm" else None
     if program and not shutil.which(program, path=environ.get("PATH")):
         advice = {
             "ssh": "Install OpenSSH's client.",
@@ -43,9 +43,15 @@ def advice_for(target: "Target", why: str, trouble: str = "") -> str:
 
     `trouble`: a word of core.target_trouble. Without it, `why` is what a program printed.
     """
-    advice = ADVICE.get(trouble or said(why), "")
+    trouble = trouble or said(why)
+    if trouble in OF_SSH and not _is_reached_by_ssh(target):
+        return ""
     names = {"place": target.place, "name": target.name, "login": target.login or "this machine"}
-    return " ".join((advice.format(**names), *_trial(target, trouble or said(why)))).strip()
+    return " ".join((ADVICE.get(trouble, "").format(**names), *_trial(target, trouble))).strip()
+
+
+def _is_reached_by_ssh(target: "Target") -> bool:
+    return bool(target.host or target.login)
 
 
 def _trial(target: "Target", trouble: str) -> list[str]:
@@ -87,6 +93,8 @@ ADVICE = {
     "home_unsafe": "Set home to a directory on that host that only you can access (mode 0700).",
     "slurm_missing": "Set login to a machine that has Slurm's commands in the PATH of a plain ssh command.",
     "slurm_account": "Fix partition or account: sinfo and sacctmgr list the existing ones.",
+    "slurm_refused": "Slurm does not let you submit this: ask its administrators, or set another partition or account; "
+    "sacctmgr show associations user=$USER, on {login}, lists yours.",
     "slurm_gone": "Slurm's controller does not answer: run sinfo on {login}.",
     "ray_gone": "Start the cluster, or fix its address: ray status --address {place} shows whether it is running.",
     "ray_missing": "Install bgjob[ray], or set python to an interpreter that has Ray.",

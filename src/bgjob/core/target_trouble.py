@@ -9,6 +9,7 @@ which is sorted here; text of a host's shell or home never is.
     home_unsafe                                       others could write into it
     login_ended, login_prints, no_answer              no agent came up
     relay_gone                                        our own process for the target, on this machine
+    said_by_host                                      a host said why, in words that choose no advice
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     import re
 
 Printer = Literal["cluster", "ssh"]
+# What an agent or its bootstrap may name. `own_python_…` is found here: by what the target's `python` is set to.
+TROUBLES_OF_HOSTS = frozenset(
+    (
+        *("python_missing", "python_old", "python_broken"),
+        *("home_not_writable", "home_read_only", "home_full", "home_unsafe"),
+    )
+)
+SAID_BY_HOST = "said_by_host"
+SLURM_SAYS = late_pattern(
+    r"(?i)\b(?:sbatch|squeue|srun|salloc|sinfo|scancel|scontrol|sacctmgr): (?:error|fatal):|\bslurm_"
+)
 
 
 def _printed(by: Printer, pattern: str, trouble: str) -> "tuple[Printer, re.Pattern[str], str]":
@@ -33,6 +45,7 @@ PRINTED = (
     _printed("cluster", r"(?:sbatch|squeue|srun|sinfo|scancel): (?:command )?not found", "slurm_missing"),
     _printed("cluster", r"invalid (?:partition|account)", "slurm_account"),
     _printed("cluster", r"unable to contact slurm controller|slurm_load", "slurm_gone"),
+    _printed("cluster", r"(?:submission failed|allocate resources): .*permission denied", "slurm_refused"),
     _printed("cluster", r"no answer (?:with)?in|has not answered within", "no_answer"),
     _printed("ssh", r"identification has changed|host key for .* has changed", "host_key_changed"),
     _printed("ssh", r"host key verification failed|no .*host key is known", "host_key_unknown"),
@@ -44,6 +57,9 @@ PRINTED = (
 )
 
 
+OF_SSH = frozenset(trouble for by, _, trouble in PRINTED if by == "ssh")
+
+
 def said_by_ssh(text: str) -> str:
     """Return the trouble that the last lines of a failed ssh client report; empty if it is unknown."""
     return _first(text, ("ssh",))
@@ -51,7 +67,7 @@ def said_by_ssh(text: str) -> str:
 
 def said(text: str) -> str:
     """Return the trouble that a cluster's program reports, perhaps run through ssh; empty if it is unknown."""
-    return _first(text, ("cluster", "ssh"))
+    return _first(text, ("cluster",) if SLURM_SAYS.search(text) else ("cluster", "ssh"))
 
 
 def _first(text: str, printers: tuple[Printer, ...]) -> str:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 from bgjob.core.errors import BgjobError, TargetUnreachable
+from bgjob.core.target_trouble import SAID_BY_HOST, TROUBLES_OF_HOSTS, said_by_ssh
 from bgjob.core.target_trouble import said as said_by_program
-from bgjob.core.target_trouble import said_by_ssh
 from bgjob.link.control import NoShim
 from bgjob.remote.archive import archive
 from bgjob.remote.codec import BEAT, Message, encode, pack_bytes, unpack_bytes
@@ -290,7 +290,7 @@ class Channel:
             failure = checked(ERROR, message["error"], "error")
             if failure["kind"] == NO_PYTHON:
                 raise NotStarted(*lacks_python(order, failure["text"]))
-            error, trouble = refusal(self._target, failure), str(failure.get("trouble", ""))
+            error, trouble = refusal(self._target, failure), _trouble_of_host(failure)
             if type(error) is BgjobError:
                 raise NotStarted(str(error), trouble)
             error.trouble = trouble
@@ -470,3 +470,10 @@ class Channel:
     def _unreachable(self, why: str) -> TargetUnreachable:
         words = str(self._stderr or "")
         return TargetUnreachable(self._target, f"{why} ({said(self._target, words)})" if words else why)
+
+
+def _trouble_of_host(failure: Mapping[str, Any]) -> str:
+    """Return the word of core.target_trouble by which the host names its trouble. Other words are not for it to say,
+    and its text chooses no advice."""
+    trouble = str(failure.get("trouble", ""))
+    return trouble if trouble in TROUBLES_OF_HOSTS else SAID_BY_HOST
