@@ -138,9 +138,10 @@ def mutations(shape: Shape, value: Any) -> Iterator[Any]:
             for name, each in known.items():
                 yield from ({name: other} for other in mutations(shape.shape, each))
         case Each():
-            yield from (
-                [other] for other in mutations(shape.shape, value[0] if value else example(shape.shape))
-            )
+            first = value[0] if value else example(shape.shape)
+            yield from ([other] for other in mutations(shape.shape, first))
+            if shape.most is not None:
+                yield [first] * (shape.most + 1)
         case Maybe():
             yield from mutations(shape.shape, example(shape.shape) if value is None else value)
 

@@ -16,12 +16,16 @@ import pytest
 from bgjob.api import open_jobs
 from bgjob.api.hold import check_not_held
 from bgjob.api.job_json import job_as_json
+from bgjob.api.status import _prompt_of_host
 from bgjob.api.target_advice import ADVICE, advice_for
 from bgjob.core.errors import BgjobError, HeldByPerson, TargetUnreachable
 from bgjob.core.targets import Target, as_record
 from bgjob.home import jobdir, target_dir
+from bgjob.home.log_format import HEADER
+from bgjob.home.log_format import RUN as RUN_OF_LOG
 from bgjob.remote import background, ssh
 from bgjob.remote.channel import Channel
+from bgjob.remote.codec import encode
 from bgjob.remote.messages import (
     ANSWERS,
     ERROR,
@@ -47,7 +51,7 @@ from tests.support.stores import new_spec
 JOB = str(uuid4())
 MOST_PLAYED = 120
 SEGMENT = "log/00000000000000000000"
-NEWS_OF_JOB = {
+NEWS_OF_JOB: dict[str, Any] = {
     "files": [{"name": f"{SEGMENT}.runs", "at": 0, "data": "AAAAAAAAAAAAAAAAAAAAAA=="}],
     "records": {"run.json": RUN},
     "gone": [f"{SEGMENT}.stdout"],
@@ -146,6 +150,8 @@ def test_an_error_of_a_host_is_quoted_or_nonsense() -> None:
         b'{"id": [1], "ok": null}\n',
         b'{"id": 1, "ok": [' + b"[]," * (1 << 20) + b"[]]}\n",
         b"x" * (9 << 20),
+        b'{"beat": [' + b"[]," * 2000 + b'[]]}\n{"id": 1, "ok": null}\n',
+        encode({"news": "x" * (1 << 20)}) + b'{"id": 1, "ok": null}\n',
     ],
     ids=lambda line: repr(line[:20]),
 )
@@ -155,6 +161,56 @@ def test_a_line_that_is_no_answer_to_any_call_is_nonsense(line: bytes) -> None:
             await asked(Host(lambda *_: Raw(line)), "ping")
 
     asyncio.run(play())
+
+
+def test_a_large_part_of_a_stream_is_nonsense() -> None:
+    """It costs us the same again with each message, however few bytes it brings."""
+
+    async def play() -> None:
+        part = encode({"id": 1, "more": {"data": ""}, "odd": [[]] * 500_000})
+        host = Host(lambda *_: Raw(part + encode({"id": 1})))
+        channel = await host.channel()
+        with pytest.raises(TargetUnreachable, match="a large message answers no call"):
+            await channel.connect(JOB).read()
+        host.close()
+        await channel.close()
+
+    asyncio.run(play())
+
+
+def test_what_an_agent_sends_at_most_is_within_the_bounds() -> None:
+    """In one answer: half a megabyte of segments of one byte; 500 events, or half a megabyte and one event."""
+    names = [f"log/{offset:020}" for offset in range((1 << 19) // (HEADER.size + RUN_OF_LOG.size + 1))]
+    pieces = [{"name": name + end, "at": 0, "data": "eA=="} for name in names for end in (".runs", "")]
+    jobs = {JOB: {"files": pieces, "gone": names}}
+    missing = {str(uuid4()): {"missing": True} for _ in range(10_000)}
+    long = {**EVENT, "text": "é" * 1000}
+    for news in ({"jobs": jobs}, {"jobs": missing}, {"events": [EVENT] * 500}, {"events": [long] * 295}):
+        assert has_shape(ANSWERS["news"], {**NOTHING_NEW, **news})
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"jobs": {JOB: {"files": NEWS_OF_JOB["files"] * 100_000}}},
+        {"jobs": {JOB: {"gone": NEWS_OF_JOB["gone"] * 100_000}}},
+        {"jobs": {JOB: {"records": {f"{number}.json": {} for number in range(1000)}}}},
+        {"events": [EVENT] * 100_000},
+        {"events": [{**EVENT, "text": "x" * 8000}] * 900},
+        {"jobs": {JOB: {"files": [{"name": "log/09999999999999999990", "at": 0, "data": ""}]}}},
+        {"jobs": {JOB: {"gone": ["log/09223372036854775808.runs"]}}},
+    ],
+    ids=["pieces", "gone", "records", "events", "event bytes", "offset", "gone offset"],
+)
+def test_more_than_an_agent_sends_is_nonsense(news: Mapping[str, Any]) -> None:
+    assert not has_shape(ANSWERS["news"], {**NOTHING_NEW, **news})
+
+
+def test_a_prompt_of_a_host_is_bounded_and_clean(tmp_path: Path) -> None:
+    assert has_shape(ANSWERS["status"], {**STATUS, "prompt": "Name:" * 100})
+    assert not has_shape(ANSWERS["status"], {**STATUS, "prompt": "x" * 5000})
+    assert _prompt_of_host({"prompt": "\x1b[2J" + "x" * 4000 + "Name:"}) == "x" * 495 + "Name:"
+    assert _prompt_of_host({"prompt": None}) is None
 
 
 def test_the_holder_of_a_job_is_quoted_if_a_host_names_them(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from bgjob.api import activity
 from bgjob.api.context import Context, ensure_watcher
@@ -22,8 +22,9 @@ from bgjob.core import options
 from bgjob.core.errors import InvalidArgument, JobNotFound, StoreUnusable
 from bgjob.core.frozen import replace
 from bgjob.core.job import Ended, Exited, Job, Queued, Running, StatusWord, status_word
-from bgjob.home.log_format import STDERR, STDOUT
+from bgjob.home.log_format import PROMPT_BYTES, STDERR, STDOUT
 from bgjob.link.control import Patience
+from bgjob.output.cleaner import clean
 from bgjob.output.log_end import last_bytes
 from bgjob.output.log_reader import LogReader
 from bgjob.output.merged import log_file, log_note
@@ -132,7 +133,7 @@ def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, de
         output_bytes,
         told.get("descendants", 0),
         waits_for_input=waits,
-        prompt=prompt or (told.get("prompt") if waits else None),
+        prompt=prompt or (_prompt_of_host(told) if waits else None),
         activity=activity_from(told.get("activity")) if detail else None,
         held=hold_on(context, job.id, deadline) if detail and told else None,
         hint=_reach_hint(job),
@@ -141,6 +142,11 @@ def _of_running_at_target(context: Context, snapshot: Snapshot, detail: bool, de
         history=context.store.history(job),
         **_limits(context, job),
     )
+
+
+def _prompt_of_host(told: Mapping[str, Any]) -> str | None:
+    """Return what the job asks, by its host, as it would be read from a log here."""
+    return clean(told.get("prompt") or "")[-PROMPT_BYTES:] or None
 
 
 def _of_ended(context: Context, snapshot: Snapshot, detail: bool) -> JobStatus:

@@ -30,6 +30,7 @@ from bgjob.remote.messages import (
     NONSENSE,
     Shape,
     checked,
+    is_small,
     received,
     refusal,
     said,
@@ -366,6 +367,8 @@ class Channel:
     def _take(self, message: Message) -> None:
         """Pass on an answer or part of one. Malformed: it was not requested."""
         number = message.get("id")
+        if not self._is_call(number) and not is_small(message):
+            raise Malformed("a large message answers no call")
         if "id" not in message:
             return  # a beat, or a kind of message that a newer agent has
         if not isinstance(number, int):
@@ -379,6 +382,9 @@ class Channel:
             self._given_up.discard(number)
         else:
             raise Malformed("a message answers no call")
+
+    def _is_call(self, number: object) -> bool:
+        return isinstance(number, int) and (number in self._calls or number in self._given_up)
 
     def _take_answer(self, call: Call, message: Message) -> None:
         if call.answer.done():

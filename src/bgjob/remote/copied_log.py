@@ -14,7 +14,7 @@ from bgjob.home.log_format import RUNS_SUFFIX
 from bgjob.home.log_writer import segment_bytes
 
 LOG = jobdir.LOG
-FILE = late_pattern(rf"{LOG}/(0[0-9]{{19}}(?:\.runs|\.stdout|\.stderr)?)")
+FILE = late_pattern(rf"{LOG}/((0[0-9]{{19}})(?:\.runs|\.stdout|\.stderr)?)")
 OVERHEAD_BYTES, SPARE_SEGMENTS, SPARE_BYTES, MOST_FILES = 1 << 16, 4, 1 << 20, 4096
 
 

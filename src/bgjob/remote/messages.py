@@ -18,10 +18,12 @@ from typing import Any
 from bgjob.core.errors import BgjobError
 from bgjob.core.late_pattern import late_pattern
 from bgjob.home.event_log import Cursor
+from bgjob.home.log_format import PROMPT_BYTES
 from bgjob.output.cleaner import clean
 from bgjob.remote.codec import RECORD_MAX_BYTES, Message, decode, unpack_error
 from bgjob.remote.copied_log import FILE as LOG_FILE
 from bgjob.store.record_schema import (
+    MOST_BYTES,
     Malformed,
     Rule,
     event_of,
@@ -40,7 +42,16 @@ LINE_MAX_BYTES = MESSAGE_MAX_BYTES = 8 << 20
 # `[],` is three bytes in a message and 64 in memory.
 MOST_ITEMS, MOST_DEPTH, MOST_WHOLE = 1 << 20, 16, 1 << 64
 MOST_SAID = 300
-NAME_CHARACTERS, PATH_CHARACTERS = 300, 8192
+# What may be in one answer with news. An agent sends half a megabyte of logs: fewer than 2 * 16,000 pieces even of
+# segments that have one byte and their runs. It sends 500 events or a little more than half a megabyte of them; text
+# that is not ASCII may become three times as long here. It has an entry for each job with news.
+MOST_JOBS, MOST_PIECES, MOST_RECORDS = 1 << 16, 1 << 15, 100
+MOST_EVENTS, MOST_EVENT_BYTES = 1000, 1 << 21
+# What answers no call of ours costs the same again with each message, so only a small one is accepted.
+SMALL_PARTS, SMALL_CHARACTERS = 1000, 1 << 18
+# Where a segment of a log may begin. What follows its first byte must be countable, too.
+MOST_OFFSET = MOST_BYTES >> 1
+NAME_CHARACTERS, PATH_CHARACTERS, PROMPT_GROWS = 300, 8192, 8
 KIND = late_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,60}")
 NONSENSE = "it answered nonsense ({why})"
 
@@ -53,17 +64,17 @@ class Fields:
 
 
 class Each:
-    """A list, and what each of its items is."""
+    """A list, what each of its items is, and the maximum number of them. `most_bytes`: of all items, as JSON."""
 
-    def __init__(self, shape: "Shape") -> None:
-        self.shape = shape
+    def __init__(self, shape: "Shape", most: int | None = None, most_bytes: int | None = None) -> None:
+        self.shape, self.most, self.most_bytes = shape, most, most_bytes
 
 
 class Named:
-    """An object with any names of this form, and what each of its values is."""
+    """An object with any names of this form, what each of its values is, and the maximum number of them."""
 
-    def __init__(self, name: Rule, shape: "Shape") -> None:
-        self.name, self.shape = name, shape
+    def __init__(self, name: Rule, shape: "Shape", most: int | None = None) -> None:
+        self.name, self.shape, self.most = name, shape, most
 
 
 class Maybe:
@@ -82,11 +93,15 @@ def checked(shape: Shape, value: object, where: str = "it") -> Any:
         case Fields():
             return _checked_fields(shape, _of(dict, value, where), where)
         case Named():
-            for name in _of(dict, value, where):
+            named = _few(_of(dict, value, where), shape.most, where)
+            for name in named:
                 _check(shape.name, name, f"a name in {where}")
-            return {name: checked(shape.shape, each, where) for name, each in _of(dict, value, where).items()}
+            return {name: checked(shape.shape, each, where) for name, each in named.items()}
         case Each():
-            return [checked(shape.shape, each, where) for each in _of(list, value, where)]
+            items = _few(_of(list, value, where), shape.most, where)
+            if shape.most_bytes is not None and len(json.dumps(items)) > shape.most_bytes:
+                raise Malformed(f"{where} has more than {shape.most_bytes} bytes")
+            return [checked(shape.shape, each, where) for each in items]
         case Maybe():
             return None if value is None else checked(shape.shape, value, where)
         case _:
@@ -104,6 +119,13 @@ def _checked_fields(shape: Fields, value: Mapping[str, Any], where: str) -> dict
 
 def _of(kind: type, value: Any, where: str) -> Any:
     _check(lambda value: isinstance(value, kind), value, where)
+    return value
+
+
+def _few(value: Any, most: int | None, where: str) -> Any:
+    """Return the value. Malformed: it has more items than an agent of ours sends."""
+    if most is not None and len(value) > most:
+        raise Malformed(f"{where} has {len(value)} items")
     return value
 
 
@@ -151,6 +173,22 @@ def _plain(value: Any, depth: int) -> Any:
             return value
 
 
+def is_small(message: Message) -> bool:
+    """Return whether it has few parts and little text, as all messages but answers with news or facts."""
+    parts, characters, left = 0, 0, list[Any]([message])
+    while left and parts <= SMALL_PARTS and characters <= SMALL_CHARACTERS:
+        value = left.pop()
+        parts += 1
+        match value:
+            case str():
+                characters += len(value)
+            case dict():
+                left += [*value, *value.values()]
+            case list():
+                left += value
+    return not left and parts <= SMALL_PARTS and characters <= SMALL_CHARACTERS
+
+
 # -- what a host says ---------------------------------------------------------------------------------
 
 
@@ -193,8 +231,14 @@ def _is_kind(value: object) -> bool:
 
 
 def _is_log_file(value: object) -> bool:
-    """A name of another form could lead out of the directory of the log."""
-    return isinstance(value, str) and LOG_FILE.fullmatch(value) is not None
+    """A name of another form could lead out of the directory of the log, or beyond what a record can count."""
+    found = LOG_FILE.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and int(found[2]) <= MOST_OFFSET
+
+
+def _is_prompt(value: object) -> bool:
+    """An unfinished line. Notes on lines that repeat may make it longer than what was read of the log."""
+    return isinstance(value, str) and len(value) <= PROMPT_GROWS * PROMPT_BYTES
 
 
 def _is_base64(value: object) -> bool:
@@ -265,7 +309,7 @@ STATUS = Fields(
         "descendants": is_count,
         "left_running": is_count,
         "waits_for_input": Maybe(is_flag),
-        "prompt": Maybe(is_text),
+        "prompt": Maybe(_is_prompt),
         "activity": Maybe(ACTIVITY),
         "ports": Each(_is_port),
         "place": Maybe(Fields({"position": is_count, "reason": is_text, "priority": number(-1e9, 1e9)})),
@@ -292,9 +336,9 @@ FACTS: Mapping[str, Shape] = {
 }
 PIECE = Fields({"name": _is_log_file, "at": is_size, "data": _is_base64})
 NEWS_OF_JOB: Mapping[str, Shape] = {
-    "files": Each(PIECE),
-    "records": Named(_is_short, _is_record),
-    "gone": Each(_is_log_file),
+    "files": Each(PIECE, MOST_PIECES),
+    "records": Named(_is_short, _is_record, MOST_RECORDS),
+    "gone": Each(_is_log_file, MOST_PIECES),
     "over": is_flag,
     "missing": is_flag,
     "unended": is_flag,
@@ -302,9 +346,9 @@ NEWS_OF_JOB: Mapping[str, Shape] = {
 }
 NEWS = Fields(
     {
-        "jobs": Named(is_job_id, Fields(NEWS_OF_JOB, NEWS_OF_JOB)),
-        "events": Each(_is_event),
-        "looked": Named(is_job_id, is_count),
+        "jobs": Named(is_job_id, Fields(NEWS_OF_JOB, NEWS_OF_JOB), MOST_JOBS),
+        "events": Each(_is_event, MOST_EVENTS, MOST_EVENT_BYTES),
+        "looked": Named(is_job_id, is_count, MOST_JOBS),
         "cursor": _is_cursor,
     }
 )
