@@ -1,6 +1,7 @@
 """A machine of a target, at the other end of a channel that only notes what it is asked."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ import pytest
 
 from bgjob.core.errors import TargetUnreachable
 from bgjob.home import target_dir
+from bgjob.remote import replica as replica_module
 from bgjob.remote.channel import Channel
 from bgjob.remote.host import Host
 from bgjob.remote.replica import Replica
@@ -111,6 +113,36 @@ class AnsweringChannel(NotingChannel):
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def test_while_the_news_of_jobs_are_written_other_tasks_have_their_turn(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a job that is forgotten meanwhile is not written to any more."""
+    monkeypatch.setattr(replica_module, "FILES_AT_ONCE", 1, raising=False)
+
+    async def play() -> list[int]:
+        channel, replicas = AnsweringChannel(), [Replica(store, submitted(store)) for _ in range(2)]
+        host = host_of(channel)
+        for replica in replicas:
+            replica.accepted(phase="running")
+            await host.follow(replica)
+        channel.may_answer.set()
+        pieces = [{"name": f"log/{at:020}", "at": 0, "data": b64encode(b"x").decode()} for at in range(3)]
+        jobs = {replica.id: {"files": pieces} for replica in replicas}
+        channel.news.put_nowait({**NOTHING_NEW, "jobs": jobs})
+        async with asyncio.timeout(LIMIT_S):
+            while not replicas[0].log_end:  # noqa: ASYNC110 - the turn in which it is written is the one to be seen
+                await asyncio.sleep(0)
+        for replica in replicas:
+            host.forget(replica)
+        channel.is_asked_for_news.clear()
+        async with asyncio.timeout(LIMIT_S):
+            await channel.is_asked_for_news.wait()
+        await host.close()
+        return [replica.log_end for replica in replicas]
+
+    assert asyncio.run(play()) == [1, 0]
 
 
 def test_a_look_that_is_wanted_while_other_jobs_are_being_followed_is_asked_for(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from bgjob.home import event_log, jobdir
 from bgjob.home.log_format import HEADER, RUN
 from bgjob.home.log_writer import LogWriter
 from bgjob.output.log_reader import LogReader
-from bgjob.remote.replica import Replica
+from bgjob.remote import copied_log
+from bgjob.remote import replica as replica_module
+from bgjob.remote.replica import Replica, in_parts
 from bgjob.store.store import Store
 from tests.remote.conftest import submitted
 from tests.support.logs import pour
@@ -132,6 +135,47 @@ def test_a_copy_is_bounded_as_the_log_is_whatever_a_host_sends(store: Store, seg
     log = LogReader(directory)
     assert log.end == (sent if segment_bytes < MIB else replica.log_end)
     assert read(directory)[0][:2] == (1, 0)  # the beginning stays
+
+
+def test_room_is_made_once_for_a_message_however_many_files_it_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay does nothing else meanwhile."""
+    sorts: list[int] = []
+
+    def counted(names: Iterable[str]) -> list[str]:
+        sorts.append(1)
+        return sorted(names)
+
+    monkeypatch.setattr(copied_log, "sorted", counted, raising=False)
+    monkeypatch.setattr(copied_log, "MOST_FILES", 50)
+    replica = Replica(store, job_id := submitted(store))
+    replica.apply({"files": [file(f"log/{offset:020}", 0, b"x") for offset in range(100)]})
+    names = sorted(path.name for path in Path(store.log_directory(job_id)).iterdir())
+    assert len(names) == 50
+    assert (int(names[0]), int(names[-1])) == (0, 99)
+    assert len(sorts) <= 2
+    replica.apply({"gone": [f"log/{name}" for name in names]})
+    assert replica.have() == {}
+    replica.apply({"files": [file(f"log/{0:020}", 0, b"y" * 100)]})
+    assert replica.have() == {f"log/{0:020}": 100}
+
+
+def test_news_in_parts_leave_what_the_whole_leaves(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "FILES_AT_ONCE", 2)
+    run, outcome = {"format": 1, "pid": 7}, {"format": 1, "cause": "lost"}
+    files = [file(f"log/{offset:020}", 0, b"x") for offset in range(5)]
+    gone = [each["name"] for each in files[1:4]]
+    news = {"records": {"run.json": run, "outcome.json": outcome}, "files": files, "gone": gone}
+    for parts in ([news], list(in_parts(news))):
+        replica = Replica(store, job_id := submitted(store))
+        for part in parts:
+            assert not replica.has_outcome, "it comes after all else"
+            replica.apply(part)
+        assert replica.have() == {f"log/{offset:020}": 1 for offset in (0, 4)}
+        assert jobdir.read_record(f"{store.directory(job_id)}/run.json") == run
+        assert replica.has_outcome
+    assert list(parts[0]["records"]) == ["run.json"]
 
 
 def test_text_of_a_host_is_quoted_in_an_outcome(store: Store) -> None:

@@ -26,6 +26,7 @@ class CopiedLog:
         self._file_max_bytes = segment + OVERHEAD_BYTES
         self._max_bytes = limit_bytes + SPARE_SEGMENTS * segment + SPARE_BYTES
         self._sizes = self._found()
+        self._total_bytes = sum(self._sizes.values())
         self.end = max(
             (int(name) + size for name, size in self._sizes.items() if name.isdecimal()), default=0
         )
@@ -40,12 +41,14 @@ class CopiedLog:
         return {f"{LOG}/{name}": size for name, size in self._found().items()}
 
     def append(self, name: str, at: int, data: bytes) -> None:
-        """Append a piece of a file. OSError: it could not be written, or leaves a gap."""
+        """Append a piece of a file; `make_room` is called after the last piece.
+
+        OSError: it could not be written, or leaves a gap.
+        """
         file = _file(name)
         data = data[: max(0, self._file_max_bytes - at)]
         if at < self._file_max_bytes:  # no file of a log within its limit is larger
             self._write(file, at, data)
-        self._make_room()
 
     def _write(self, file: str, at: int, data: bytes) -> None:
         if not is_directory(self._directory):
@@ -60,7 +63,7 @@ class CopiedLog:
             os.lseek(fd, at, os.SEEK_SET)
             jobdir.write_all(fd, data)
         finally:
-            self._sizes[file] = os.fstat(fd).st_size
+            self._note_size(file, os.fstat(fd).st_size)
             os.close(fd)
         if file.isdecimal():
             self.end = max(self.end, int(file) + at + len(data))
@@ -71,24 +74,34 @@ class CopiedLog:
         for each in (file.removesuffix(RUNS_SUFFIX), file):
             self._unlink(each)
 
+    def _note_size(self, file: str, size: int) -> None:
+        self._total_bytes += size - self._sizes.get(file, 0)
+        self._sizes[file] = size
+
     def _unlink(self, file: str) -> None:
-        self._sizes.pop(file, None)
+        self._total_bytes -= self._sizes.pop(file, 0)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._directory}/{file}")
 
-    def _make_room(self) -> None:
-        while sum(self._sizes.values()) > self._max_bytes or len(self._sizes) > MOST_FILES:
-            segments = sorted(name for name in self._sizes if name.isdecimal())
-            others = sorted(
-                self._sizes.keys() - {each + end for each in segments for end in ("", RUNS_SUFFIX)}
-            )
-            if segments[2:]:
-                self._unlink(segments[1])
-                self._unlink(segments[1] + RUNS_SUFFIX)
-            elif others:
-                self._unlink(others[0])
-            else:
+    def make_room(self) -> None:
+        """Delete files until the copy is within its bounds."""
+        if not self._is_too_large():
+            return
+        for files in self._deletable():
+            for file in files:
+                self._unlink(file)
+            if not self._is_too_large():
                 return
+
+    def _is_too_large(self) -> bool:
+        return self._total_bytes > self._max_bytes or len(self._sizes) > MOST_FILES
+
+    def _deletable(self) -> list[tuple[str, ...]]:
+        """Return what may be deleted, in this order: segments between the first and the last, then what is kept."""
+        segments = sorted(name for name in self._sizes if name.isdecimal())
+        of_segments = {each + end for each in segments for end in ("", RUNS_SUFFIX)}
+        between = [(each, each + RUNS_SUFFIX) for each in segments[1:-1]]
+        return [*between, *((each,) for each in sorted(self._sizes.keys() - of_segments))]
 
 
 def _file(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -14,7 +15,7 @@ from bgjob.home.jobdir import OUTCOME
 from bgjob.remote import background
 from bgjob.remote.channel import Channel
 from bgjob.remote.messages import said
-from bgjob.remote.replica import Replica
+from bgjob.remote.replica import Replica, in_parts
 from bgjob.store.record_schema import event_of
 
 NEWS_S, NEWS_BYTES = 30.0, 1 << 19
@@ -235,27 +236,41 @@ class Host:
     async def _copy_news(self, channel: Channel, timeout_s: float) -> None:
         cursor = self._cursor()
         news = await channel.call("news", since=cursor, timeout_s=timeout_s, most_bytes=NEWS_BYTES)
-        told = {job_id: self.replicas[job_id] for job_id in news["jobs"] if job_id in self.replicas}
-        for job_id, replica in told.items():
-            await self._note_left_running(channel, replica, news["jobs"][job_id])
-            replica.apply(news["jobs"][job_id])
+        told: dict[str, Replica] = {}
+        for job_id, new in news["jobs"].items():
+            if await self._apply(channel, job_id, new):
+                told[job_id] = self.replicas[job_id]
         for job_id in news["looked"].keys() & self.replicas.keys():
             self.replicas[job_id].note_look(news["looked"][job_id])
         self._tell(news["events"])
         if news["cursor"] != cursor:
             self._keep_cursor(news["cursor"])
         for job_id, replica in told.items():
+            if job_id not in self.replicas:
+                continue
             self._tell_early_end(replica)
             is_held = replica.told_outcome is not None and not replica.has_outcome
             if is_held or news["jobs"][job_id].keys() & {"over", "lost", "missing"}:
                 await self._on_end(replica, news["jobs"][job_id])
         await asyncio.sleep(self._pause_after(news["events"]))
 
+    async def _apply(self, channel: Channel, job_id: str, news: Mapping[str, Any]) -> bool:
+        """Copy the news of one job. False: the job is none of ours, or was forgotten meanwhile."""
+        if job_id not in self.replicas:
+            return False
+        await self._note_left_running(channel, self.replicas[job_id], news)
+        for part in in_parts(news):
+            await asyncio.sleep(0)  # other tasks get their turn, whatever a host sends
+            if job_id not in self.replicas:
+                return False
+            self.replicas[job_id].apply(part)
+        return True
+
     def _pause_after(self, events: list[dict[str, Any]]) -> float:
         """Return a pause that keeps a flooding host from pushing the events of other jobs out of our log."""
         now = time.monotonic()
         left = max(0.0, self._event_bytes - (now - self._paced_at) * EVENTS_BYTES_PER_S)
-        self._event_bytes, self._paced_at = left + sum(len(str(event)) for event in events), now
+        self._event_bytes, self._paced_at = left + sum(len(json.dumps(event)) for event in events), now
         return max(BREATHER_S, (self._event_bytes - BURST_BYTES) / EVENTS_BYTES_PER_S)
 
     async def _note_left_running(self, channel: Channel, replica: Replica, news: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bgjob.core.job import JOB_ID, Spec
@@ -27,6 +27,8 @@ RECORDS = frozenset((jobdir.RUN, jobdir.RUNS, jobdir.TERMINAL, jobdir.LIMITS, OU
 # Of an outcome, what the event of an end tells.
 ENDED_WORDS = ("cause", "exit_code", "signal", "limit", "reason", "duration_s", "output_bytes")
 LOCK_TRIES = 50
+# Files that are written before other work of the relay has its turn.
+FILES_AT_ONCE = 256
 # Slurm may know better than a shim how a job ended: the outcome is written only after its answer.
 ENGINES_WORD_S = 1.0
 
@@ -118,10 +120,13 @@ class Replica:
         outcome = records.pop(OUTCOME, None)
         for name, record in records.items():
             jobdir.write_record(f"{self.directory}/{name}", dict(record))
-        for file in news.get("files", ()):
-            self._log.append(file["name"], file["at"], b64decode(file["data"]))
-        for name in news.get("gone", ()):
-            self._log.remove(name)
+        try:
+            for file in news.get("files", ()):
+                self._log.append(file["name"], file["at"], b64decode(file["data"]))
+            for name in news.get("gone", ()):
+                self._log.remove(name)
+        finally:
+            self._log.make_room()
         if outcome is not None and isinstance(outcome.get("reason"), str):
             outcome = {**outcome, "reason": said(str(self.spec.target), outcome["reason"])}
         if outcome is not None and self.holds_outcome:
@@ -227,6 +232,21 @@ class Replica:
                 while self.phase == "submitting" and not self.is_over:
                     await self._changed.wait()
         return self.phase != "submitting"
+
+
+def in_parts(news: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Split the news of a job so that each part is quickly applied. After each of them the copy is right."""
+    files, gone = news.get("files", ()), news.get("gone", ())
+    if len(files) + len(gone) <= FILES_AT_ONCE:
+        yield news
+        return
+    records = dict(news.get("records", {}))
+    outcome = {OUTCOME: records.pop(OUTCOME)} if OUTCOME in records else {}
+    yield {"records": records}
+    for word, names in (("files", files), ("gone", gone)):
+        for at in range(0, len(names), FILES_AT_ONCE):
+            yield {word: names[at : at + FILES_AT_ONCE]}
+    yield {"records": outcome}
 
 
 def own_jobs(store: Store, job_ids: Sequence[str]) -> list[str]:
