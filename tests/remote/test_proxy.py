@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import os
 import socket
 from base64 import b64encode
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Any, cast
 
 import pytest
 
+from bgjob.core.targets import Target, as_record
+from bgjob.home import target_dir
 from bgjob.remote import host as remote_host
 from bgjob.remote import proxy as proxy_module
 from bgjob.remote.engine import Engine
 from bgjob.remote.proxy import ControlProxy
+from bgjob.remote.relay import Relay
 from bgjob.remote.replica import Replica
 from bgjob.store.store import Store
 from tests.remote.conftest import submitted
@@ -149,6 +153,41 @@ def test_a_connection_that_is_being_accepted_as_the_job_is_forgotten_is_closed(
         assert asyncio.run(ask()) == b""
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("turns", range(1, 8))
+def test_a_connection_that_is_being_accepted_as_the_relay_ends_is_closed(store: Store, turns: int) -> None:
+    """`turns`: of the event loop, which accepts a connection in several."""
+    target_dir.make(store.home, "far", as_record(Target(name="far", kind="ssh", host="far")))
+    lock = target_dir.take_lock(store.home, "far")
+    assert lock is not None
+
+    async def play(connection: socket.socket) -> None:
+        running = asyncio.create_task(Relay(store, "far", lock).run())
+        await connected(connection, f"{target_dir.directory('.', 'far')}/{target_dir.CONTROL}")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running])
+
+    gc.disable()  # it would close what is left open, some time
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            asyncio.run(play(connection))
+            with contextlib.suppress(ConnectionResetError):  # it was not accepted any more
+                assert connection.recv(1) == b"", "it is open"
+    finally:
+        gc.enable()
+        os.close(lock)
+
+
+async def connected(connection: socket.socket, place: str) -> None:
+    """Connect as soon as somebody listens there."""
+    connection.setblocking(False)
+    while True:
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return connection.connect(place)
+        await asyncio.sleep(0)
 
 
 def test_a_job_that_is_forgotten_while_its_socket_is_made_has_none(

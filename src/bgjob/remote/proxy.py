@@ -49,18 +49,15 @@ class ControlProxy:
         if self._server is None:
             return
         server, self._server = self._server, None
-        # Nothing is accepted from here on. The server itself is closed by a task, after those of asyncio that take up
-        # what was just accepted: without a server they would leave that open, unanswered.
-        asyncio.get_running_loop().remove_reader(server.sockets[0].fileno())
+        close_server(server)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._replica.directory}/{CONTROL}")
         for each in self._connections - self._asking:
             each.cancel()
-        self._ending = background.start(self._end_connections(server))
+        self._ending = background.start(self._end_connections())
 
-    async def _end_connections(self, server: asyncio.Server) -> None:
+    async def _end_connections(self) -> None:
         """The shim is gone, and its last answers may be on their way."""
-        server.close()
         if self._connections:
             await asyncio.wait(set(self._connections), timeout=LAST_ANSWERS_S)
         for each in self._connections:
@@ -130,6 +127,18 @@ class ControlProxy:
 async def _forward(reader: asyncio.StreamReader, stream: Stream) -> None:
     while piece := await reader.read(PIECE_BYTES):
         await stream.write(piece)
+
+
+def close_server(server: asyncio.Server) -> None:
+    """Accept nothing from here on.
+
+    The server itself is closed in the next turn of the loop, after the tasks of asyncio that take up what was just
+    accepted: without a server they would leave that open, unanswered.
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    loop.call_soon(server.close)
 
 
 def is_ours(writer: asyncio.StreamWriter) -> bool:

@@ -42,7 +42,7 @@ from bgjob.remote import background
 from bgjob.remote.codec import pack_error
 from bgjob.remote.engine import CLUSTER, CONNECT_PATIENCE_S, Engine
 from bgjob.remote.messages import REQUESTS, checked
-from bgjob.remote.proxy import ControlProxy, is_ours
+from bgjob.remote.proxy import ControlProxy, close_server, is_ours
 from bgjob.remote.replica import Replica, own_jobs
 from bgjob.store.record_schema import Malformed
 from bgjob.store.records import read_remote
@@ -113,7 +113,7 @@ class Relay:
                 await asyncio.sleep(LOOK_EVERY_S)
                 self._store.check_home_exists()
         finally:
-            server.close()
+            close_server(server)
             for proxy in self._proxies.values():
                 proxy.close()
             await self._engine.close()
@@ -246,8 +246,8 @@ class Relay:
             if is_ours(writer) and (line := await reader.readline()):
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
-        except (ConnectionError, ValueError):  # ValueError: its line is too long
-            pass
+        except (ConnectionError, ValueError, asyncio.CancelledError):  # ValueError: its line is too long
+            pass  # CancelledError: the relay ends
         finally:
             self._calls -= 1
             self._used_at = time.monotonic()
