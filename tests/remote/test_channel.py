@@ -1,6 +1,7 @@
 """One pipe: any number of calls at once, and what its end means."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from bgjob.remote.channel import Channel, Stream
 from bgjob.remote.transport import ssh
 from tests.remote.conftest import Open, Play
 from tests.support.gate import Gate
-from tests.support.requires import needs
+from tests.support.requires import linux_only, needs
 
 
 async def started(channel: Channel, command: str, **asked: object) -> str:
@@ -185,6 +186,33 @@ def test_a_master_that_keeps_stderr_open_holds_nobody_up(play: Play, tmp_path: P
         play(body)
         assert time.monotonic() < began + 30
     finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+GREETING = (
+    r"""printf '\001bgjob {"there": true, "python": [3]}\n{"host": "far", "home": "/", "pid": 1}\n'; """
+)
+
+
+@linux_only
+def test_a_child_of_the_transport_that_keeps_its_output_open_costs_no_descriptor(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(near, "CLOSE_S", 0.05)
+    pid = tmp_path / "child"
+    script = f"sleep 600 & echo $! > {pid}; {GREETING} cat >/dev/null"
+
+    async def play() -> None:
+        channel = await Channel.open(lambda _: ["sh", "-c", script], near.Order(target="far"))
+        await channel.close()
+
+    before = sorted(Path("/proc/self/fd").iterdir())
+    gc.disable()  # it would close what is left open, and warn
+    try:
+        asyncio.run(play())
+        assert sorted(Path("/proc/self/fd").iterdir()) == before
+    finally:
+        gc.enable()
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
 

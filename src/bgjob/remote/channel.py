@@ -433,11 +433,14 @@ class Channel:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if not await self._has_ended():
-            self._kill()
-            await self._has_ended()
-        if self._stderr:
-            self._stderr.close()
+        try:
+            if not await self._has_ended():
+                self._kill()
+                if not await self._has_ended():
+                    await self._abandon()
+        finally:
+            if self._stderr:
+                self._stderr.close()
 
     async def _has_ended(self) -> bool:
         """Return whether it ends once its stdin is closed. Its output is read, or its end would not be seen."""
@@ -449,6 +452,13 @@ class Channel:
                 await self._process.wait()
             return True
         return False
+
+    async def _abandon(self) -> None:
+        """Close our ends of its pipes: a child of the transport keeps the others open."""
+        transport = getattr(self._process, "_transport", None)  # asyncio has no public way to close them
+        if transport is not None:
+            transport.close()
+            await asyncio.sleep(0)  # the pipes are closed in the next turn of the loop
 
     async def _failed_to_open(self, why: str, trouble: str = "") -> TargetUnreachable:
         await self._has_ended()  # for its last words, which say more
