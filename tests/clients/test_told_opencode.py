@@ -56,9 +56,9 @@ class Session:
 
     @property
     def messages(self) -> str:
-        """All that its user and its model have said."""
+        """All that its user and its model have said, quotes as they were."""
         with urllib.request.urlopen(f"{self._url}/session/{self.id}/message", timeout=PATIENCE_S) as response:
-            return str(response.read().decode())
+            return str(response.read().decode()).replace("\\", "")
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Content-Type": "application/json"}

@@ -81,11 +81,10 @@ def update(jobs: Jobs, request: Request) -> None:
         raise RpcError(INVALID_PARAMS, "tasks/update needs inputResponses, an object.")
     if wait_end(jobs.context, wait):
         return
-    # first all of it: a response that cannot be read must not leave half of them typed
-    texts = {key: _typed(key, response) for key, response in responses.items()}
     try:
         asked = look_at_wait(jobs.context, wait, asks=True, is_patient=True).asking
-        typed = [(each, texts[each.key]) for each in asked if each.key in texts]
+        # first all of it: a response that cannot be read must not leave half of them typed
+        typed = [(each, _typed(each.key, responses[each.key])) for each in asked if each.key in responses]
         for asking, text in typed:
             if text is not None:
                 answer_prompt(jobs.context, wait, asking, text)
