@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bgjob.core import linear_re
 from bgjob.core.errors import InvalidArgument
-from bgjob.core.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern
+from bgjob.core.patterns import PATTERN_MAX_BYTES, Pattern, compile_pattern, compile_whole
 
 
 @pytest.fixture(params=["re2", "ours"], scope="module", autouse=True)
@@ -221,6 +221,8 @@ ATOMS = [
     "^",
     "$",
     "[a-c]",
+    "[A-Z]",
+    "[^A-Z]",
     "[^b]",
     "[[:alpha:]é]",
 ]
@@ -237,7 +239,7 @@ PATTERNS = st.recursive(
     max_leaves=8,
 )
 LINES = st.lists(
-    st.text("abckK1 é.\r\u212a", max_size=8).map(str.encode) | st.sampled_from([b"\xff", b"a\xc3b"]),
+    st.text("abckKBßſsσς1 é.\r\u212a", max_size=8).map(str.encode) | st.sampled_from([b"\xff", b"a\xc3b"]),
     max_size=4,
 ).map(b"\n".join)
 
@@ -272,3 +274,31 @@ def test_what_our_engine_keeps_while_it_reads_is_bounded() -> None:
     gc.collect()
     kept = sum(isinstance(each, linear_re.ThreadSet) for each in gc.get_objects()) - before
     assert 0 < kept < 20_000
+
+
+COSTLY = "a.{0,900}z"
+
+
+def test_our_engine_gives_up_what_takes_too_long_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    monkeypatch.setattr(linear_re, "MAX_WORK", 20_000)
+    line = "".join(random.Random(7).choices("ab", k=10_000)).encode()
+    cheap, costly = compile_pattern("b[b]*z"), compile_pattern(COSTLY)
+    assert cheap.find(line, 0, len(line)) is None
+    assert not cheap.gave_up
+    assert costly.find(line, 0, len(line)) is None
+    assert costly.gave_up
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_allowed"),
+    [("echo [^A-Z]+", "echo FILES", False), ("echo [^a-z]+", "echo 12", True), ("[^a]", "A", False)],
+)
+def test_what_ignores_case_is_negated_after_that(pattern: str, text: str, is_allowed: bool) -> None:
+    whole = compile_whole(pattern)
+    assert (whole.begins(text), whole.is_in(text)) == (is_allowed, is_allowed)
+
+
+def test_a_letter_of_which_the_other_case_is_two_letters_is_one() -> None:
+    pattern, line = compile_pattern(r"(?i)\pN"), "Hauptstraße".encode()
+    assert pattern.find(line, 0, len(line)) is None

@@ -8,6 +8,7 @@ Left out: classes by script such as \p{Greek}, and captures.
 """
 
 import enum
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 MAX_STATES = 10_000
 MAX_DEPTH = 100
 MAX_REPETITION = 1000
+MAX_WORK = 10_000_000  # steps of threads in one call of Match: seconds
 MAX_KEPT = 100_000  # threads in kept sets, and characters that lead from one set to another
 NOWHERE: Final = [(-1, -1)]
 
@@ -36,6 +38,7 @@ CLASS_TOKEN = re.compile(rf"\[:\^?\w*:\]|{ESCAPE}|.", re.DOTALL)
 
 Test = Callable[[str], bool]
 Node = tuple[Any, ...]
+Fold = Callable[[Test], Test]
 
 
 class Options:
@@ -70,8 +73,21 @@ def _any_of(tests: list[Test]) -> Test:
 
 
 def _folded(test: Test) -> Test:
-    """Make the test ignore case."""
-    return lambda character: any(test(each) for each in {character, character.lower(), character.upper()})
+    """Make the test ignore case. To be done before a test is negated."""
+    return lambda character: any(test(each) for each in _cases(character))
+
+
+@functools.lru_cache(1024)
+def _cases(character: str) -> frozenset[str]:
+    """Return what differs from this character only in case: characters, never two for one (\u00df is not SS)."""
+    if character in MORE_CASES:
+        return frozenset(MORE_CASES[character])
+    found = {character}
+    for _ in range(2):
+        found |= {
+            case for each in found for case in (each.lower(), each.upper(), each.title()) if len(case) == 1
+        }
+    return frozenset(found)
 
 
 DIGITS, LOWER, UPPER = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -93,33 +109,54 @@ POSIX = {
     "word": WORD.__contains__,
     "xdigit": _among(DIGITS + "abcdefABCDEF"),
 }
+MORE_CASES = {
+    each: group
+    for group in (
+        "Kk\u212a",
+        "Ss\u017f",
+        "\u00c5\u00e5\u212b",
+        "\u00b5\u039c\u03bc",
+        "\u03a3\u03c2\u03c3",
+        "\u01c4\u01c5\u01c6",
+        "\u00df\u1e9e",
+        "\u0131",
+        "\u0130",
+    )
+    for each in group
+}
 CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 CATEGORIES = {"Cc", "Cf", "Co", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn", "Nd", "Nl", "No"}
 CATEGORIES |= {"Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"}
 CATEGORIES |= {category[0] for category in CATEGORIES}
 
 
+def _as_it_is(test: Test) -> Test:
+    return test
+
+
 def _everything(character: str) -> bool:
     return True
 
 
-def _category(escape: str) -> Test:
+def _category(escape: str, fold: Fold) -> Test:
     r"""\pL, \p{Lu}, \P{L}, \p{^L}"""
     name = escape[2:].strip("{}")
     wanted = name.removeprefix("^")
     if wanted != "Any" and wanted not in CATEGORIES:
         raise Invalid(f"invalid character class range: {escape}")
     test = _everything if wanted == "Any" else lambda each: unicodedata.category(each).startswith(wanted)
+    test = fold(test)
     return _not(test) if (escape[1] == "P") != name.startswith("^") else test
 
 
-def _escaped(escape: str) -> str | Test:
+def _escaped(escape: str, fold: Fold) -> str | Test:
     """Return the character, or the test of a class."""
     sign = escape[1]
     if sign in "pP":
-        return _category(escape)
+        return _category(escape, fold)
     if sign.lower() in PERL:
-        return PERL[sign] if sign in PERL else _not(PERL[sign.lower()])
+        test = fold(PERL[sign.lower()])
+        return test if sign in PERL else _not(test)
     if sign == "x" and len(escape) > 2 and (code := int(escape[2:].strip("{}"), 16)) <= 0x10FFFF:
         return chr(code)
     if sign == "0" or (sign in "1234567" and len(escape) > 2):
@@ -131,25 +168,25 @@ def _escaped(escape: str) -> str | Test:
     raise Invalid(f"invalid escape sequence: {escape}")
 
 
-def _class(text: str, at: int) -> tuple[Test, int]:
+def _class(text: str, at: int, fold: Fold) -> tuple[Test, int]:
     """Return the class that begins with the [ at this position, and where it ends."""
     begins, tests = at, list[Test]()
     negated = text.startswith("^", at + 1)
     at += 1 + negated
     first = True
     while first or not text.startswith("]", at):
-        low, at = _class_item(text, at, begins)
+        low, at = _class_item(text, at, begins, fold)
         first = False
         if isinstance(low, str) and text.startswith("-", at) and text[at + 1 : at + 2] not in ("", "]"):
-            high, end = _class_item(text, at + 1, begins)
+            high, end = _class_item(text, at + 1, begins, fold)
             if not isinstance(high, str) or high < low:
                 raise Invalid(f"invalid character class range: {low}{text[at:end]}")
-            low, at = _between(low, high), end
-        tests.append(_among(low) if isinstance(low, str) else low)
+            low, at = fold(_between(low, high)), end
+        tests.append(fold(_among(low)) if isinstance(low, str) else low)
     return (_not(_any_of(tests)) if negated else _any_of(tests)), at + 1
 
 
-def _class_item(text: str, at: int, begins: int) -> tuple[str | Test, int]:
+def _class_item(text: str, at: int, begins: int, fold: Fold) -> tuple[str | Test, int]:
     if (token := CLASS_TOKEN.match(text, at)) is None:
         raise Invalid(f"missing ]: {text[begins:]}")
     part = token.group()
@@ -157,10 +194,11 @@ def _class_item(text: str, at: int, begins: int) -> tuple[str | Test, int]:
         name = part[2:-2]
         if (test := POSIX.get(name.removeprefix("^"))) is None:
             raise Invalid(f"invalid character class range: {part}")
+        test = fold(test)
         return (_not(test) if name.startswith("^") else test), token.end()
     if part == "\\":
         raise Invalid("trailing \\ at end of regexp")
-    return (_escaped(part) if part.startswith("\\") else part), token.end()
+    return (_escaped(part, fold) if part.startswith("\\") else part), token.end()
 
 
 # -- from a text to a tree ----------------------------------------------------------------------------------
@@ -218,8 +256,8 @@ class Parser:
         assert token is not None
         part = token.group()
         if token["klass"]:
-            test, end = _class(self._text, at)
-            self._add(self._character(test))
+            test, end = _class(self._text, at, self._fold())
+            self._add(("one", test))
             return end
         if token["repeat"]:
             self._repeat(token, repeated_at)
@@ -244,7 +282,10 @@ class Parser:
         self._open[-1].branches[-1].append(node)
 
     def _character(self, test: Test) -> Node:
-        return ("one", _folded(test) if "i" in self._open[-1].flags else test)
+        return ("one", self._fold()(test))
+
+    def _fold(self) -> Fold:
+        return _folded if "i" in self._open[-1].flags else _as_it_is
 
     def _plain(self, part: str, at: int) -> Node:
         flags = self._open[-1].flags
@@ -263,8 +304,8 @@ class Parser:
             return ("if", ASSERTIONS[part])
         if part == r"\C":
             return ("one", _everything)
-        found = _escaped(part)
-        return self._character(_among(found) if isinstance(found, str) else found)
+        found = _escaped(part, self._fold())
+        return self._character(_among(found)) if isinstance(found, str) else ("one", found)
 
     def _flags(self, token: re.Match[str]) -> None:
         flags = (self._open[-1].flags | set(token["on"])) - set(token["off"] or "")
@@ -451,11 +492,17 @@ class ThreadSet:
         self.after: dict[str, ThreadSet | None] = {}
 
 
+class TooCostly(Exception):
+    """A pattern with many threads meets a long text."""
+
+
 class Searcher:
     """Finds whether a text has a match, and where: anywhere, or only at its beginning if `anchored`."""
 
     def __init__(self, program: Program, *, anchored: bool) -> None:
         self._program, self._anchored = program, anchored
+        self.work = 0
+        """How many steps of threads were made; the caller sets it back. TooCostly is raised at MAX_WORK."""
         self._forget()
 
     def _forget(self) -> None:
@@ -478,6 +525,7 @@ class Searcher:
 
     def _read(self, threads: ThreadSet, character: str) -> ThreadSet | None:
         """Return the threads after this character; None: there is a match before it."""
+        self._worked(len(threads.entries))
         self._weight += 1 + len(threads.entries)
         if self._weight > MAX_KEPT:
             self._forget()
@@ -492,6 +540,11 @@ class Searcher:
         if not self._anchored:
             entries.append(self._program.start)
         return self._set(tuple(dict.fromkeys(entries)), kind)
+
+    def _worked(self, steps: int) -> None:
+        self.work += 1 + steps
+        if self.work > MAX_WORK:
+            raise TooCostly
 
     def _is_done(self, threads: ThreadSet, kind: Kind) -> bool:
         return any(at == 0 for at, _ in self._reached(threads, kind))
@@ -511,6 +564,7 @@ class Searcher:
             kind = _kind(character) if character else Kind.EDGE
             if not found and (at == 0 or not self._anchored):
                 threads = [*threads, (self._program.start, at)]
+            self._worked(len(threads))
             following: Threads = []
             for step_at, origin in self._program.closure(threads, before, kind):
                 step = self._program.steps[step_at]
@@ -534,6 +588,8 @@ class RE2:
 
     def __init__(self, pattern: bytes, options: Options) -> None:
         self._by_line, self._error = options.never_nl, ""
+        self.gave_up = False
+        """A call of Match took too long, and did not look at all of its text."""
         try:
             flags = frozenset() if options.case_sensitive else frozenset("i")
             program = Program(Parser(pattern.decode(), flags).tree())
@@ -556,19 +612,17 @@ class RE2:
 
     def Match(self, anchor: Anchor, data: Any, start: int, end: int) -> list[tuple[int, int]]:  # noqa: N802
         """Return the first match. Runs of lines never match: they only make counting faster."""
-        if not self._by_line:
-            return self._match(self._searchers[anchor], bytes(data[start:end]), start)
-        if anchor is not RE2.Anchor.UNANCHORED:
+        if self._by_line and anchor is not RE2.Anchor.UNANCHORED:
             return NOWHERE
         searcher = self._searchers[anchor]
-        return next(
-            (
-                span
-                for at, line in _lines(data, start, end)
-                if (span := self._match(searcher, line, at)) != NOWHERE
-            ),
-            NOWHERE,
-        )
+        searcher.work = 0
+        texts = _lines(data, start, end) if self._by_line else iter([(start, bytes(data[start:end]))])
+        try:
+            spans = (self._match(searcher, text, at) for at, text in texts)
+            return next((span for span in spans if span != NOWHERE), NOWHERE)
+        except TooCostly:
+            self.gave_up = True
+            return NOWHERE
 
     @staticmethod
     def _match(searcher: Searcher, data: bytes, start: int) -> list[tuple[int, int]]:

@@ -55,12 +55,17 @@ HINTS = {
 class Pattern:
     """Made by compile_pattern."""
 
-    __slots__ = ("_find", "_find_run", "_needle")
+    __slots__ = ("_engine", "_find", "_find_run", "_needle")
 
-    def __init__(self, find: Find, find_run: Find | None, needle: bytes) -> None:
+    def __init__(self, find: Find, find_run: Find | None, needle: bytes, engine: object = None) -> None:
         # find_run finds lines that all match, from a position on. needle is empty if the pattern is no plain
         # text.
-        self._find, self._find_run, self._needle = find, find_run, needle
+        self._find, self._find_run, self._needle, self._engine = find, find_run, needle, engine
+
+    @property
+    def gave_up(self) -> bool:
+        """A search took too long and did not look at everything. RE2 never gives up, our own engine may."""
+        return getattr(self._engine, "gave_up", False)
 
     def find(self, data: Buffer, start: int, end: int) -> Span | None:
         """Where the first match between two positions begins and ends. `start` is the beginning of a line,
@@ -153,6 +158,7 @@ def compile_pattern(text: str, *, literal: bool = False, ignore_case: bool = Fal
         partial(one.Match, engine.Anchor.UNANCHORED),
         partial(run.Match, engine.Anchor.ANCHOR_START) if run.ok() else None,
         encoded if literal and not ignore_case else b"",
+        one,
     )
 
 

@@ -110,10 +110,10 @@ class _Search:
         self._most = limit if count_all else limit + 1
 
     def through(self, cells: Iterable[Cell], streams: Sequence[int], out_of_time: Callable[[], bool]) -> bool:
-        """False if it ran out of time."""
+        """Return False if it ran out of time, or the pattern takes too long on a line."""
         joiners = {stream: Backward() if self._newest_first else Forward() for stream in streams}
         for cell in cells:
-            if out_of_time():
+            if out_of_time() or self._pattern.gave_up:
                 return False
             for stream, joiner in joiners.items():
                 if cell.is_cut_off(stream):
@@ -125,7 +125,7 @@ class _Search:
                 break
         for stream, joiner in joiners.items():
             self._look_into(joiner.flush(), stream)
-        return True
+        return not self._pattern.gave_up
 
     def _needs(self, joiner: Forward) -> bool:
         """Whether later lines of a stream have to be counted, or can be among the best."""
