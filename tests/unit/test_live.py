@@ -175,3 +175,8 @@ def test_what_is_withheld_can_be_fed_to_another_one(data: bytes, step: int) -> N
         assert seen + LiveOutput().feed(fed[rest:]) == passed(fed)
         if at > 200:
             break
+
+
+def test_a_control_character_of_one_byte_behind_one_of_two_does_not_pass() -> None:
+    assert LiveOutput().feed(b"\xc2\x90$qm\xc2\x9c\x9b6n") == b"$qm6n"
+    assert LiveOutput().feed("é漢😀".encode()) == "é漢😀".encode()

@@ -24,7 +24,9 @@ from bgjob.terminal.input_modes import RESET
 LONGEST_STRING = 4096
 
 _SUSPECT = late_pattern(
-    rb"\x05|\xc2[\x80-\x9f]|\xc2(?![\x80-\xbf])|(?<![\x80-\xbf\xc2-\xf4])[\x80-\x9f]"
+    rb"\x05|\xc2[\x80-\x9f]|\xc2(?![\x80-\xbf])"
+    # a byte that belongs to no character: neither its second byte nor its third nor its fourth
+    rb"|(?<![\xc2-\xf4])(?<![\xe0-\xf4][\x80-\xbf])(?<![\xf0-\xf4][\x80-\xbf]{2})[\x80-\x9f]"
     rb"|\x1b(?:\[(?P<csi>[0-?]*+[ -/]*+[@-~])"
     rb"|\](?P<osc>[^\x07\x18\x1a\x1b]*+)(?:\x07|\x1b\\)"
     rb"|P(?P<dcs>[^\x18\x1a\x1b]*+)\x1b\\"
