@@ -167,6 +167,12 @@ class TestTheBuild:
         assert builds[0] == builds[1] != builds[2]
         assert all(re.fullmatch("[0-9a-f]{8}", build) for build in builds)
 
+    def test_of_what_was_installed_into_another_checkout_it_is_not_the_commit_there(
+        self, checkout: Path
+    ) -> None:
+        commit = self.git(checkout, "rev-parse", "HEAD")
+        assert build_in(str(self.unpacked(checkout / "vendor", "ab"))) != commit[:8]
+
     def unpacked(self, directory: Path, text: str) -> Path:
         """What an installer records: more than the package, in any order."""
         (record := directory / f"bgjob-{__version__}.dist-info").mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -182,6 +183,19 @@ def test_a_python_without_pidfds_ends_what_is_left_of_a_lost_job(
     job_id = jobs.execute("sleep 1000").id
     kill_both(jobs, job_id)
     lose_pidfds(monkeypatch)
+    assert jobs.kill(job_id).status == "killed"
+    assert processes.marked(job_id) == []
+
+
+def test_a_kernel_without_pidfds_ends_what_is_left_of_a_lost_job(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    job_id = jobs.execute("sleep 1000").id
+    kill_both(jobs, job_id)
+    monkeypatch.setattr(os, "pidfd_open", refuse)
     assert jobs.kill(job_id).status == "killed"
     assert processes.marked(job_id) == []
 

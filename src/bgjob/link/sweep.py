@@ -7,6 +7,7 @@ if its parent is, or the leader of its session.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from bgjob.system.readiness import is_readable
 
 DEATH_PATIENCE_S, LOOK_AGAIN_S = 10.0, 0.005
 DEAD = (b"Z", b"X")
+NO_PIDFDS = (errno.ENOSYS, errno.EPERM)
 # From a process's fork to the record of it.
 START_TAKES_S = 2.0
 
@@ -124,16 +126,28 @@ def _kill_pinned(pid: int, start_ticks: int) -> bool:
         pin.close()
 
 
+def _pidfd(pid: int) -> int | None:
+    """Return None if there are no pidfds: in this Python, in an old kernel, or behind a seccomp filter."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in NO_PIDFDS:
+            return None
+        raise
+
+
 class Pin:
     """A process, held by a pidfd so that another process with its pid is never signalled.
 
-    A Python that was built without pidfds uses the pid and the start time of the process.
+    Where Python or the kernel has no pidfds, the pid and the start time of the process are used.
     """
 
     def __init__(self, pid: int) -> None:
         """OSError: there is no such process."""
         self._pid, self._started = pid, _seen(pid)
-        self._fd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+        self._fd = _pidfd(pid)
 
     def send(self, number: signal.Signals) -> None:
         """OSError: it is gone."""

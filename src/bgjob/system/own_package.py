@@ -30,10 +30,10 @@ def full_version() -> str:
 
 def build_in(root: str) -> str:
     """Return the commit of a checkout, or a hash of what was installed. Empty for a bare copy of the files."""
+    with suppress(OSError):  # first: it may be installed into the checkout of another project
+        return _installed(os.path.join(root, f"bgjob-{__version__}.dist-info", "RECORD"))
     with suppress(OSError):
         return _commit(os.path.join(os.path.dirname(root), ".git"))[:SHOWN_DIGITS]
-    with suppress(OSError):
-        return _installed(os.path.join(root, f"bgjob-{__version__}.dist-info", "RECORD"))
     return ""
 
 
