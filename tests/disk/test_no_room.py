@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Jobs, Typed, open_jobs
+from bgjob.api.attach import Attachment
 from bgjob.api.survey import survey
 from bgjob.core.errors import CannotStart
 from bgjob.core.job import Event, Exited, Killed, Lost, NeverStarted, Queued, Running
@@ -19,6 +21,7 @@ from bgjob.home import event_log
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link import sweep
 from bgjob.store import event_reader
+from tests.faces.command_line import Cli, assert_one_line_of_error
 from tests.support.dispatchers import wait_until_queue_is_done
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
@@ -383,6 +386,106 @@ def test_an_end_that_a_read_only_disk_cannot_record_is_told_all_the_same(
         again = jobs.kill(job_id)
         assert again.status == "already_terminated"
         assert "cannot be recorded: Read-only file system" in (again.hint or "")
+
+
+@pytest.fixture
+def home_that_breaks(broken_disk: Path) -> Path:
+    return broken_disk / "home"
+
+
+@pytest.fixture
+def unrecorded(home_that_breaks: Path, gate: Gate) -> str:
+    """A job that has ended with 7 and whose shim cannot write that down."""
+    with contextlib.closing(
+        open_jobs({**os.environ, "BGJOB_HOME": str(home_that_breaks)}, many=False)
+    ) as jobs:
+        job_id = jobs.execute(f"echo first words; {gate.pause}; exit 7").id
+        gate.wait_until_reached()
+        wait_for_text(jobs, job_id, "first words")
+        abort(home_that_breaks.parent)
+        gate.open()
+        jobs.wait_for([job_id], timeout_s=PATIENCE_S)
+        return job_id
+
+
+@pytest.mark.parametrize("verb", ["logs -f", "run -f"])
+def test_following_a_job_ends_with_the_job_on_a_read_only_disk(
+    home_that_breaks: Path, gate: Gate, verb: str
+) -> None:
+    cli = Cli(home_that_breaks)
+    command = f"echo first words; {gate.pause}; exit 7"
+    started = cli.run(command) if verb == "logs -f" else ""
+    with cli.begin(*(("logs", "-f", started) if started else ("run", "-f", command))) as follower:
+        try:
+            gate.wait_until_reached()
+            assert follower.stdout is not None
+            assert follower.stdout.readline() == "first words\n"
+            abort(home_that_breaks.parent)
+            gate.open()
+            _, said = follower.communicate(timeout=PATIENCE_S)
+        finally:
+            follower.kill()
+    assert follower.returncode == 7
+    assert "cannot be recorded: Read-only file system" in said
+
+
+def test_following_a_job_that_has_ended_on_a_read_only_disk_ends_at_once(
+    home_that_breaks: Path, unrecorded: str
+) -> None:
+    cli = Cli(home_that_breaks)
+    with cli.begin("logs", "-f", unrecorded) as follower:
+        try:
+            printed, said = follower.communicate(timeout=PATIENCE_S)
+        finally:
+            follower.kill()
+    assert (follower.returncode, printed) == (7, "first words\n")
+    assert "cannot be recorded: Read-only file system" in said
+
+
+def test_an_attachment_ends_with_a_job_whose_end_cannot_be_recorded(jobs_here: Jobs, gate: Gate) -> None:
+    job_id = jobs_here.execute(f"{gate.pause}; exit 7", pty=True).id
+    gate.wait_until_reached()
+    attachment = Attachment(jobs_here.context, jobs_here.status(job_id).job, "somebody")
+    with contextlib.closing(attachment), unwritable_end(jobs_here, job_id):
+        gate.open()
+        deadline = time.monotonic() + PATIENCE_S
+        while not attachment.is_over and time.monotonic() < deadline:
+            attachment.wait()
+            hear(attachment, deadline)
+        assert attachment.is_over
+
+
+def hear(attachment: Attachment, deadline: float) -> None:
+    ready, _, _ = select.select(attachment.descriptors(), [], [], max(0.0, deadline - time.monotonic()))
+    attachment.hear(set(ready))
+    attachment.new_output()
+
+
+@pytest.mark.parametrize("options", [(), ("-f",)])
+def test_a_removal_on_a_read_only_disk_says_how_the_job_ended_and_what_helps(
+    home_that_breaks: Path, unrecorded: str, options: tuple[str, ...]
+) -> None:
+    said = Cli(home_that_breaks)("rm", *options, unrecorded)
+    assert_one_line_of_error(
+        said,
+        "failed with exit code 7",
+        "cannot be recorded: Read-only file system",
+        f"Make {home_that_breaks} writable",
+    )
+    assert "it runs" not in said.stderr
+    assert "bgjob rm -f" not in said.stderr
+
+
+@contextlib.contextmanager
+def unwritable_end(jobs: Jobs, job_id: str) -> Iterator[None]:
+    """A directory in the place of the draft: no write of the outcome succeeds until it is gone."""
+    draft = Path(jobs.directory(job_id)) / "outcome.json.new"
+    draft.unlink()
+    draft.mkdir()
+    try:
+        yield
+    finally:
+        draft.rmdir()
 
 
 def test_an_end_is_recorded_once_its_disk_can_be_written_again(jobs_here: Jobs, gate: Gate) -> None:

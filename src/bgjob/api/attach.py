@@ -215,7 +215,7 @@ class Attachment:
             in_control = self._number if self._types_now else told.get("in_control")
             self.view = View((size[0], size[1]), in_control)
         self.log_end = told.get("end", self.log_end)
-        self.is_over = self.is_over or told.get("outcome") is not None
+        self.is_over = self.is_over or any(told.get(end) is not None for end in ("outcome", "unrecorded"))
 
     def wait(self) -> None:
         """Be told when more is printed than the person has seen, when the size changes, or the job ends."""

@@ -10,11 +10,12 @@ from bgjob.api.context import Context
 from bgjob.api.output import NO_SHIM_S, STREAMS
 from bgjob.api.results import Chunk
 from bgjob.api.shim_wait import ShimWait
-from bgjob.api.snapshot import Snapshot
+from bgjob.api.snapshot import END_PATIENCE_S, Snapshot
 from bgjob.core.frozen import Frozen, replace
 from bgjob.core.job import Running
 from bgjob.core.patterns import Pattern
 from bgjob.home.log_format import RUN_RESOLUTION_US, STDOUT
+from bgjob.link.control import Patience
 from bgjob.output import excerpt
 from bgjob.output.last_lines import begin_of_last_lines
 from bgjob.output.log_lines import window_of
@@ -69,8 +70,11 @@ def follow_jobs(
         for each in followed:
             opened.callback(each.shim.close)
         while followed:
-            for each in [each for each in followed if each.is_due]:
-                yield from ((each.job_id, chunk) for chunk in each.next_chunks(wait=wait))
+            due = [each for each in followed if each.is_due]
+            patience = Patience(END_PATIENCE_S, len(due))
+            for each in due:
+                chunks = each.next_chunks(patience if wait else None)
+                yield from ((each.job_id, chunk) for chunk in chunks)
                 if each.is_over:
                     yield each.job_id, None
             followed = [each for each in followed if not each.is_over]
@@ -116,13 +120,18 @@ class _Followed:
         self.shim = ShimWait(context, job_id)
         self.is_due, self.is_over = True, False
 
-    def next_chunks(self, *, wait: bool) -> list[Chunk]:
-        """A megabyte or so. After the last ones the job is over, or the shim is asked to tell of more."""
+    def next_chunks(self, patience: Patience | None) -> list[Chunk]:
+        """A megabyte or so. After the last ones the job is over, or the shim is asked to tell of more.
+
+        `patience`: that of a caller who waits for the end of the job; None: the caller does not.
+        """
         snapshot = Snapshot(self._context, self.job_id)
+        if patience:  # before the log is read: then all that the job printed is there
+            snapshot.find_unrecorded_end(patience.until())
         chunks = snapshot.read(partial(_chunks, start=self._at))
         if chunks:
             self._at = chunks[-1].end
-        elif not wait or not isinstance(snapshot.job.state, Running):
+        elif patience is None or not isinstance(snapshot.job.state, Running):
             self.is_over = True
         else:
             self.is_due = False

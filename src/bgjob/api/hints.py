@@ -2,8 +2,9 @@
 
 import re
 
-from bgjob.core.job import SHORT_ID_CHARACTERS, Exited, State
+from bgjob.core.job import SHORT_ID_CHARACTERS, Exited, State, end_details, reason
 from bgjob.core.late_pattern import late_pattern
+from bgjob.home.jobdir import how_ended
 
 NO_AMPERSAND = "Do not end a command with & or nohup: a job is in the background already."
 
@@ -40,6 +41,11 @@ def still_running(state: State, count: int) -> str:
     if count > 1:
         whose = f"{count} processes of it still run: kill_job ends them."
     return f"{whose} {NO_AMPERSAND}" if isinstance(state, Exited) else whose
+
+
+def unrecorded_end(state: State) -> str:
+    """Say how a job ended, and why its shim cannot record that, in words that follow "it"."""
+    return f"{how_ended(end_details(state))}; {reason(state) or 'this end cannot be recorded'}"
 
 
 def out_of_reach(job_id: str) -> str:

@@ -9,6 +9,7 @@ from bgjob.api.audit import note
 from bgjob.api.connect import LOOK_AGAIN_S, SHIM_PATIENCE_S, Waking, settled
 from bgjob.api.context import Context
 from bgjob.api.find import id_of, some
+from bgjob.api.hints import unrecorded_end
 from bgjob.api.processes import first_process, leaves_processes, left_running, supervisors_of
 from bgjob.api.queue import cancel
 from bgjob.api.results import Kill
@@ -16,8 +17,7 @@ from bgjob.api.session import answering, note_told
 from bgjob.api.signal import signal_job, signal_number
 from bgjob.core.errors import InvalidArgument, JobNotFound, NotSteerable
 from bgjob.core.frozen import replace
-from bgjob.core.job import Job, Killed, Lost, Running, end_details, reason
-from bgjob.home.jobdir import how_ended
+from bgjob.core.job import Job, Killed, Lost, Running
 from bgjob.link import sweep
 from bgjob.link.control import NoShim, ShimConnection
 from bgjob.link.supervisors import Supervisors
@@ -133,10 +133,7 @@ def _ended_unrecorded(context: Context, job_id: str, answer: Mapping[str, Any]) 
     job = context.store.load(job_id)
     job = replace(job, state=end_from(answer["unrecorded"]))
     done = _done(answer["was_running"], answer["processes"], job)
-    return replace(
-        done,
-        hint=f"It {how_ended(end_details(job.state))}; {reason(job.state) or 'this end cannot be recorded'}.",
-    )
+    return replace(done, hint=f"It {unrecorded_end(job.state)}.")
 
 
 def _done(is_ours: bool, processes: int, job: Job) -> Kill:

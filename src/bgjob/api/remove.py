@@ -9,8 +9,10 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 
 from bgjob.api.context import Context
+from bgjob.api.hints import unrecorded_end
 from bgjob.api.kill import kill_job
 from bgjob.api.processes import left_running
+from bgjob.api.snapshot import END_PATIENCE_S, Snapshot
 from bgjob.core.errors import BgjobError, CannotRemove, InUse
 from bgjob.core.frozen import Frozen
 from bgjob.core.job import Job, Queued, Running
@@ -62,6 +64,8 @@ def _ended(context: Context, job_id: str) -> Job:
     store, deadline = context.store, time.monotonic() + LEAVING_S
     while True:
         job = store.load(job_id)
+        if isinstance(job.state, Running):
+            _check_end_is_recorded(context, job_id)
         if why := _in_use(context, job):
             raise InUse(job_id, why)
         if not store.has_shim(job_id):
@@ -69,6 +73,14 @@ def _ended(context: Context, job_id: str) -> Job:
         if time.monotonic() > deadline:
             raise InUse(job_id, "its shim has not left yet")
         time.sleep(LOOK_AGAIN_S)
+
+
+def _check_end_is_recorded(context: Context, job_id: str) -> None:
+    """CannotRemove: the job has ended, but its shim cannot write that down, because the home is read-only."""
+    snapshot = Snapshot(context, job_id)
+    if snapshot.find_unrecorded_end(time.monotonic() + END_PATIENCE_S):
+        why = f"it {unrecorded_end(snapshot.job.state)}"
+        raise CannotRemove(job_id, why, f"Make {context.store.home} writable, then retry.")
 
 
 def _in_use(context: Context, job: Job) -> str | None:

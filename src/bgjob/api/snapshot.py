@@ -1,6 +1,7 @@
 """A job as it was at one moment, and its log. A call takes one snapshot, so it reads each of them once."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from bgjob.system.processes import alive
 
 Answer = TypeVar("Answer")
 READ_TRIES = 20
+END_PATIENCE_S = 2.0
 
 
 class Snapshot:
@@ -29,14 +31,16 @@ class Snapshot:
             target_dir.ensure_relay(self._store.home, self.job.remote.target, context.environment)
         self._log: LogReader | None = None
 
-    def find_unrecorded_end(self, deadline: float) -> None:
+    def find_unrecorded_end(self, deadline: float) -> bool:
         """Ask the shim of a running job whether it has ended and the shim cannot record that."""
         job = self.job
         if not isinstance(job.state, Running) or job.remote or job.run is None or alive([job.run.pid]):
-            return
+            return False
         with contextlib.suppress(NoShim, TimeoutError):
-            told = ask_shim(self._store.control_path(job.id), deadline, op="status").get("unrecorded")
-            self.job = replace(job, state=end_from(told)) if told else job
+            if told := ask_shim(self._store.control_path(job.id), deadline, op="status").get("unrecorded"):
+                self.job = replace(job, state=end_from(told))
+                return True
+        return False
 
     @property
     def log(self) -> LogReader:
@@ -73,3 +77,10 @@ class Snapshot:
                 f"The output of job {self.job.id} cannot be read: {error.strerror or error}. "
                 "The job is not touched by that."
             ) from error
+
+
+def with_unrecorded_end(context: Context, job_id: str) -> Job:
+    """Load a job. If its shim knows how it ended but cannot record that, it has that end."""
+    snapshot = Snapshot(context, job_id)
+    snapshot.find_unrecorded_end(time.monotonic() + END_PATIENCE_S)
+    return snapshot.job

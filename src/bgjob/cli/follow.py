@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from bgjob.api.context import Context
 from bgjob.api.follow import Begin, follow_jobs, places_of
+from bgjob.api.snapshot import with_unrecorded_end
 from bgjob.cli.log_printer import Printer
 from bgjob.cli.outcome import end_line, result
 from bgjob.core.job import Job, Running
@@ -22,7 +23,8 @@ def print_output(
                 printer.put(job_id, chunk)
             else:
                 printer.finish(job_id)
-                codes[job_id] = _tell_end(context.store.load(job_id), printer, follow=follow)
+                job = with_unrecorded_end(context, job_id) if follow else context.store.load(job_id)
+                codes[job_id] = _tell_end(job, printer, follow=follow)
     finally:  # after a ctrl-c too
         printer.close()
     return next(filter(None, codes.values()), 0)

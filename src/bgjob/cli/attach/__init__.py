@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 
 from bgjob.api.context import Context, open_context
-from bgjob.api.snapshot import Snapshot
+from bgjob.api.snapshot import with_unrecorded_end
 from bgjob.cli import streams
 from bgjob.cli.chosen import add_job, job_meant
 from bgjob.cli.outcome import end_line, result
@@ -74,7 +74,7 @@ def check_terminal() -> None:
 
 def _told(context: Context, job_id: str) -> int:
     """How it ended, or that it goes on; then its exit code."""
-    job = Snapshot(context, job_id).job
+    job = with_unrecorded_end(context, job_id)
     if isinstance(job.state, Running):
         streams.note(f"[detached from {one_line(called(job.spec))} ({job.id[:8]}), which runs on]")
         return 0

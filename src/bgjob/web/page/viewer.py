@@ -20,7 +20,7 @@ from bgjob.api.attach import Attachment, Size
 from bgjob.api.connect import settled
 from bgjob.api.context import Context
 from bgjob.api.processes import left_running, not_running
-from bgjob.api.snapshot import Snapshot
+from bgjob.api.snapshot import Snapshot, with_unrecorded_end
 from bgjob.api.start import check_may_steer, noting_refusal
 from bgjob.api.terminal_state import terminal_state
 from bgjob.core.errors import BgjobError, NotAllowed, NotRunning
@@ -265,7 +265,7 @@ class Viewer:
 
     def _ended(self, job_id: str) -> Job:
         """A shim that was killed closes its socket before its guard has written the end."""
-        job = Snapshot(self._context, job_id).job
+        job = with_unrecorded_end(self._context, job_id)
         return settled(self._context, job_id) if isinstance(job.state, Running) else job
 
     def _show_ended(self, job: Job, *, was_attached: bool) -> None:
