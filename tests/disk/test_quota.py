@@ -1,5 +1,6 @@
 """The cap of the whole store: the oldest ended jobs go first, and running ones alone can fill it."""
 
+import itertools
 import os
 import threading
 import time
@@ -10,7 +11,8 @@ import pytest
 from bgjob.api import Jobs
 from bgjob.core.errors import StoreFull
 from bgjob.home import jobdir
-from bgjob.store import quota
+from bgjob.store import quota, retention
+from bgjob.store.retention import LEAST_REMOVED, MOST_REMOVED
 from bgjob.store.store import Store
 from tests.support.gate import Gate
 from tests.support.server import StartServer, ToolError
@@ -68,6 +70,39 @@ def test_a_file_made_of_the_log_of_an_ended_job_counts_once_and_goes_with_it(sto
     make_room(store, 4 * MB)
     assert sorted(listed(store)) == sorted(made[1:])
     assert not Path(store.directory(made[0])).exists()
+
+
+def test_one_start_removes_a_part_and_later_ones_the_rest(store: Store) -> None:
+    """A start must not wait for thousands to be removed, and there must be fewer with each one."""
+    made, cap_bytes = ended_jobs(store, 2 * MOST_REMOVED + 50, MB // 16), 2 * MB
+    left = [made[::-1]]
+    while sum(quota.size_on_disk(store.directory(job_id)) for job_id in left[-1]) > cap_bytes:
+        quota.make_room(store, cap_bytes)
+        left.append(listed(store))
+        assert left[-1] == made[: -len(left[-1]) - 1 : -1]
+    removed = [len(before) - len(after) for before, after in itertools.pairwise(left)]
+    assert max(removed) <= MOST_REMOVED
+    assert min(removed[:-1]) >= LEAST_REMOVED
+
+
+def test_a_slow_disk_has_a_start_remove_a_few(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "REMOVING_S", -1.0)
+    made = ended_jobs(store, 3 * LEAST_REMOVED, MB // 2)
+    make_room(store, MB)
+    assert listed(store) == made[: LEAST_REMOVED - 1 : -1]
+
+
+def test_a_start_goes_on_while_lost_jobs_are_left_for_later_starts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count among the jobs that fill the store alone until they are removed."""
+    monkeypatch.setattr(retention, "REMOVING_S", -1.0)
+    for age in range(2 * LEAST_REMOVED):
+        lost = running_job(store, 1000.0 + age)
+        fill(store, Path(lost.directory).name, MB // 2)
+        os.close(lost.lock)
+    make_room(store, 2 * MB)
+    assert len(listed(store)) == LEAST_REMOVED
 
 
 def test_a_running_job_stays_however_old_and_large(store: Store) -> None:

@@ -314,7 +314,8 @@ SETTINGS = (
         or_none(size(MIB, 1024 * TIB)),
         f"a whole number of bytes, {_SIZE_UNITS}, from 1MB, or none",
         "how much room all jobs together may take on disk when this server starts one: the oldest ended jobs are "
-        "removed first, however long they were to be kept; if running jobs alone exceed it, new jobs are refused",
+        "removed first, at most 100 at each start, however long they were to be kept; if running jobs alone exceed "
+        "it, new jobs are refused",
     ),
     Setting(
         "MCP_BG_NEWS",

@@ -1,5 +1,7 @@
 """The size limit of a store: old jobs make room; if running jobs alone exceed it, starts are refused.
 
+A start removes a part of what is too much, and later starts remove the rest: until then a store may be too large.
+
     size       bytes of all jobs on disk, and for how many seconds after its mtime that counts; locked while a
                process measures
     sizes      bytes of each ended job, which never change: only the other jobs are measured again
@@ -18,6 +20,7 @@ from bgjob.core.errors import StoreFull
 from bgjob.home import jobdir
 from bgjob.home.layout import is_directory
 from bgjob.home.locks import open_locked
+from bgjob.store.retention import Portion
 from bgjob.store.store import Store
 
 SIZE, SIZES = "size", "sizes"
@@ -28,7 +31,7 @@ LEAVING_S, LOOK_AGAIN_S = 1.0, 0.01
 
 
 def make_room(store: Store, cap_bytes: int) -> None:
-    """Make room for one more job; StoreFull if that cannot be done."""
+    """Make room for one more job, or a part of it; StoreFull if there is nothing to remove."""
     with _turn(f"{store.home}/{SIZE}") as size:
         if size is not None and not _is_known_to_fit(size, cap_bytes):
             _make_room(store, cap_bytes, size)
@@ -37,7 +40,10 @@ def make_room(store: Store, cap_bytes: int) -> None:
 def _make_room(store: Store, cap_bytes: int, size: int) -> None:
     """A job that has just ended can be removed once its shim has left: we wait a moment for that."""
     until = time.monotonic() + LEAVING_S
-    while sum((others := _measure(store, cap_bytes, size)).values()) > cap_bytes:
+    while True:
+        others, is_rest_left = _measure(store, cap_bytes, size)
+        if is_rest_left or sum(others.values()) <= cap_bytes:
+            return
         if time.monotonic() > until or not any(_has_ended(store.directory(job_id)) for job_id in others):
             raise StoreFull(sum(others.values()), cap_bytes)
         time.sleep(LOOK_AGAIN_S)
@@ -98,8 +104,11 @@ def _is_known_to_fit(size: int, cap_bytes: int) -> bool:
     return size_bytes <= cap_bytes and 0 <= age_s < good_for_s
 
 
-def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
-    """The sizes of the jobs that cannot be removed. Of the others the oldest are removed, if necessary."""
+def _measure(store: Store, cap_bytes: int, size: int) -> tuple[dict[str, int], bool]:
+    """Return the sizes of the jobs that cannot be removed, and whether others are left for later starts.
+
+    Of those the oldest are removed, if necessary.
+    """
     began = time.monotonic()
     known, places = _known(store), list(store.ids())
     ended: dict[str, int] = {}
@@ -112,14 +121,14 @@ def _measure(store: Store, cap_bytes: int, size: int) -> dict[str, int]:
         else:
             directory = store.directory(job_id)
             (ended if _is_final(directory) else others)[job_id] = size_on_disk(directory)
-    total = sum(ended.values()) + sum(others.values())
+    total, is_rest_left = sum(ended.values()) + sum(others.values()), False
     if total > cap_bytes:
-        total = _remove_oldest(store, places, ended, others, cap_bytes)
+        total, is_rest_left = _remove_oldest(store, places, ended, others, cap_bytes)
     lasting = {job_id: size - merged[job_id] for job_id, size in ended.items()}
     if lasting != known:
         _write_sizes(store, lasting)
     _write_size(size, total, GOOD_FOR_TIMES * (time.monotonic() - began))
-    return others
+    return others, is_rest_left
 
 
 def _known(store: Store) -> dict[str, int]:
@@ -131,18 +140,24 @@ def _known(store: Store) -> dict[str, int]:
 
 def _remove_oldest(
     store: Store, places: list[tuple[str, str]], ended: dict[str, int], others: dict[str, int], cap: int
-) -> int:
-    """The size that is left: a tenth of what running jobs leave is free, so that this is rare."""
+) -> tuple[int, bool]:
+    """Return the size that is left, and whether later starts have to remove more.
+
+    In the end a tenth of what running jobs leave is free, so that this is rare.
+    """
     total, running = sum(ended.values()) + sum(others.values()), sum(others.values())
-    wanted = store.waited_for()
+    wanted, portion = store.waited_for(), Portion()
     for place, job_id in reversed(places):
         if total <= cap - max(0, cap - running) // 10:
             break
-        if job_id not in wanted and _is_removable(store, job_id):
-            store.remove(place, job_id)
-            freed = ended.pop(job_id, 0) + others.pop(job_id, 0)  # a lost job is among the others
-            total -= freed
-    return total
+        if job_id in wanted or not _is_removable(store, job_id):
+            continue
+        if portion.is_done():
+            return total, True
+        if store.remove(place, job_id):
+            portion.removed += 1
+            total -= ended.pop(job_id, 0) + others.pop(job_id, 0)  # a lost job is among the others
+    return total, False
 
 
 def _is_removable(store: Store, job_id: str) -> bool:

@@ -34,9 +34,21 @@ from bgjob.system import processes
 STEADY_S = 3600.0
 # Sessions at each cleaning, others each time: a start waits for it.
 MOST_SWEPT = 500
-# Expired jobs that each start removes: more than it adds, even on a slow disk.
+# Jobs that each start removes: more than it adds, even on a slow disk.
 MOST_REMOVED, LEAST_REMOVED, REMOVING_S = 100, 10, 0.1
 UNSENT = "its starter was killed before anything was sent to its target"
+
+
+class Portion:
+    """The part of a long removal that one start does; later starts do the rest."""
+
+    def __init__(self) -> None:
+        self._until, self.removed = time.monotonic() + REMOVING_S, 0
+
+    def is_done(self) -> bool:
+        if self.removed < LEAST_REMOVED:
+            return False
+        return self.removed >= MOST_REMOVED or time.monotonic() > self._until
 
 
 class Promise(NamedTuple):
@@ -75,11 +87,11 @@ def clean(store: Store, keep_jobs: int, keep_days: float, interval_s: float) -> 
 
 def _remove_some(store: Store, surplus: Iterator[tuple[str, Job]]) -> bool:
     """Remove expired jobs. False: more are left than one start removes."""
-    until, removed = time.monotonic() + REMOVING_S, 0
+    portion = Portion()
     for place, job in surplus:
-        if removed >= MOST_REMOVED or (removed >= LEAST_REMOVED and time.monotonic() > until):
+        if portion.is_done():
             return False
-        removed += store.remove(place, job.id)
+        portion.removed += store.remove(place, job.id)
     return True
 
 
