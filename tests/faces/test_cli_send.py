@@ -145,9 +145,9 @@ class TestStdin:
         """A shim that could not write all of a piece in its time says how much it wrote."""
         offers = list[bytes]()
 
-        def offer(context: Context, shim: ShimConnection, job_id: str, sent: Sent, deadline: float) -> Any:
+        def offer(context: Context, shim: ShimConnection, job_id: str, sent: Sent, *until: float) -> Any:
             offers.append(sent.data)
-            return interact.feed(context, shim, job_id, sent, deadline)
+            return interact.feed(context, shim, job_id, sent, *until)
 
         monkeypatch.setattr(feed, "TURN_S", 0.02)
         monkeypatch.setattr(feed, "feed", offer)

@@ -14,13 +14,20 @@ from pathlib import Path
 import pytest
 
 from bgjob.api import Conditions, Jobs, JobStatus, Typed, open_jobs
+from bgjob.api import connect as api_connect
+from bgjob.api import interact as api_interact
+from bgjob.api import pause as api_pause
+from bgjob.api import signal as api_signal
 from bgjob.api.context import Context
 from bgjob.api.live import LiveJobs
+from bgjob.api.processes import is_paused
 from bgjob.api.prompt import SHIM_PATIENCE_S
 from bgjob.api.survey import survey
 from bgjob.api.wait import Wait
+from bgjob.cli import signal as cli_signal
 from bgjob.cli import status as cli_status
 from bgjob.cli.hook_prompts import untold_prompts
+from bgjob.core.errors import NotSteerable
 from bgjob.core.job import Exited, Lost, Running, TimedOut
 from bgjob.link import spawn, sweep
 from bgjob.link.control import Answer, ShimConnection
@@ -118,17 +125,20 @@ LOOKS: dict[str, Callable[[Jobs, list[str]], object]] = {
 
 
 class Heard:
-    """How long silent shims were waited for, and how many shims answered."""
+    """How long and until when silent shims were waited for, how many were silent, and how many answered."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.waited_s, self.answers = 0.0, 0
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, answers: bool = True) -> None:
+        """`answers`: False if no shim is heard, as if all were silent; then nobody waits."""
+        self.waited_s, self.until, self.silent, self.answers = 0.0, 0.0, 0, 0
         receive = ShimConnection.receive
 
         def noted(shim: ShimConnection, patience_s: float) -> Answer:
+            until = time.monotonic() + patience_s
             try:
-                answer = receive(shim, patience_s)
+                answer = receive(shim, patience_s if answers else 0.0)
             except TimeoutError:
-                self.waited_s += patience_s
+                self.waited_s, self.until = self.waited_s + patience_s, max(self.until, until)
+                self.silent += 1
                 raise
             self.answers += 1
             return answer
@@ -148,6 +158,73 @@ def test_many_silent_shims_are_waited_for_as_long_as_one(
         heard = Heard(monkeypatch)
         look(jobs, job_ids)
     assert 0 < heard.waited_s <= 1 + SHIM_PATIENCE_S
+
+
+def steer(*command: str) -> Callable[[Jobs, list[str]], object]:
+    """As `bgjob signal`, `pause` and `resume` do with several jobs."""
+
+    def act(jobs: Jobs, ids: list[str]) -> None:
+        parser = argparse.ArgumentParser(prog=f"bgjob {command[0]}")
+        cli_signal.add_arguments(parser)
+        options = parser.parse_args([*command[1:], *ids], argparse.Namespace(verb=command[0]))
+        assert cli_signal.run(options, {**os.environ, "BGJOB_HOME": str(jobs.home)}) == 1
+
+    return act
+
+
+ACTS = {
+    "signal": steer("signal", "CONT"),
+    "pause": steer("pause"),
+    "resume": steer("resume"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_many_silent_shims_are_steered_with_one_deadline_for_all(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, act: Callable[[Jobs, list[str]], object]
+) -> None:
+    for module in (api_connect, api_signal, api_pause, cli_signal):
+        monkeypatch.setattr(module, "SHIM_PATIENCE_S", 2.0)
+    job_ids = [jobs.execute("read answer").id for _ in range(12)]
+    with contextlib.ExitStack() as all_stopped:
+        for job_id in job_ids:
+            all_stopped.enter_context(stopped(jobs, job_id))
+        heard, began = Heard(monkeypatch), time.monotonic()
+        act(jobs, job_ids)
+    assert heard.silent == len(job_ids)
+    assert heard.until < began + 12.0  # one after the other it would be 24 s
+
+
+def test_several_jobs_are_steered_beside_silent_ones(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (api_connect, api_signal, api_pause, cli_signal):
+        monkeypatch.setattr(module, "SHIM_PATIENCE_S", 5.0)
+    job_ids = [jobs.execute("read answer").id for _ in range(5)]
+    with contextlib.ExitStack() as all_stopped:
+        for job_id in job_ids[:-1]:
+            all_stopped.enter_context(stopped(jobs, job_id))
+        ACTS["pause"](jobs, job_ids)
+        assert is_paused(jobs.context, jobs.store.load(job_ids[-1]))
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"{job_ids[-1][:8]}  paused (1 process)")
+    assert [job_id for job_id in job_ids if job_id in printed.err] == job_ids[:-1]
+
+
+@pytest.mark.parametrize("typed", [Typed("text"), Typed(keys=["ctrl-c"]), Typed("x" * 5000)])
+def test_typing_has_one_deadline_for_all_that_it_asks_a_shim(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, typed: Typed
+) -> None:
+    """No answer comes, and none is waited for: how long it would have been waited for is added up."""
+    job_id = jobs.execute("read answer", pty=True).id
+    monkeypatch.setattr(api_connect, "SHIM_PATIENCE_S", 40.0)
+    monkeypatch.setattr(api_interact, "SHIM_PATIENCE_S", 40.0)
+    heard = Heard(monkeypatch, answers=False)
+    began = time.monotonic()
+    with pytest.raises(NotSteerable, match="does not answer in time"):
+        jobs.interact(job_id, typed, wait_s=20)
+    assert heard.silent == 1
+    assert began < heard.until < began + 50.0  # connecting, reading and answering one after the other: 60 s
 
 
 def test_silent_shims_leave_time_for_those_that_answer(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:

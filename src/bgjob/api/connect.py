@@ -1,5 +1,6 @@
 """Reaching a job's shim: it may be stopped, or be dead while its guard is about to take over."""
 
+import math
 import select
 import time
 from collections.abc import Callable
@@ -43,14 +44,17 @@ class Waking:
         return True
 
 
-def connect_to_shim(context: Context, job_id: str) -> ShimConnection:
-    """To the job's shim; or to its guard, which may be about to take over. NoShim: there is neither."""
-    deadline = time.monotonic() + SHIM_PATIENCE_S
+def connect_to_shim(context: Context, job_id: str, deadline: float = math.inf) -> ShimConnection:
+    """To the job's shim; or to its guard, which may be about to take over. NoShim: there is neither.
+
+    `deadline`: that of the whole call, by the monotonic clock.
+    """
+    deadline = min(deadline, time.monotonic() + SHIM_PATIENCE_S)
     is_here = context.store.spec(job_id).target is None
     waking = Waking(lambda: supervisors_of(context, job_id))
     while True:
         try:
-            return ShimConnection(context.store.control_path(job_id))
+            return ShimConnection(context.store.control_path(job_id), deadline)
         except (NoShim, TimeoutError):
             if not context.store.has_shim(job_id):
                 raise

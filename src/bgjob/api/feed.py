@@ -11,6 +11,7 @@ from bgjob.api.interact import (
     DEFAULT_WAIT_S,
     TERMINAL_LINE_BYTES,
     Sent,
+    answered_until,
     check_has_stdin,
     check_lines_fit,
     check_takes_input,
@@ -54,9 +55,10 @@ def feed_job(
     if "at" not in told:
         raise InvalidArgument("Nothing to type: the input is empty.")
     deadline, answered = time.monotonic() + min(wait_s, context.settings.max_wait_s), {}
-    with contextlib.suppress(NoShim, TimeoutError), connect_to_shim(context, job_id) as shim:
+    until = answered_until(deadline)
+    with contextlib.suppress(NoShim, TimeoutError), connect_to_shim(context, job_id, until) as shim:
         waits_for_end = close_stdin and not job.spec.pty
-        answered = dict(wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end))
+        answered = dict(wait_for_answer(shim, told["at"], deadline, until, waits_for_end=waits_for_end))
     return interaction(context, job_id, told, answered, shown)
 
 
@@ -81,10 +83,12 @@ class _Feeding:
 
     def _offer(self, piece: bytes, lines: bytes, *, close: bool = False) -> int:
         """How much of the piece was taken. A shim hangs up after a part: so each offer is a connection."""
-        with typing_into(self._context, self._job.id) as shim:
-            check_lines_fit(shim, self._job, lines)
+        deadline = time.monotonic() + TURN_S
+        until = answered_until(deadline)
+        with typing_into(self._context, self._job.id, until) as shim:
+            check_lines_fit(shim, self._job, lines, until)
             sent = Sent(piece, is_interrupt=False, is_end_of_file=close)
-            fed = feed(self._context, shim, self._job.id, sent, time.monotonic() + TURN_S)
+            fed = feed(self._context, shim, self._job.id, sent, deadline, until)
         self.told.setdefault("at", fed["at"])
         self.told["unread"] = fed["unread"]
         self.told["accepted"] += fed["accepted"]

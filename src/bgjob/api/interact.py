@@ -120,12 +120,13 @@ def _interact(
         check_has_stdin(snapshot.job)
     most_s = context.settings.max_wait_s
     deadline = time.monotonic() + min(wait_s, most_s)
-    with typing_into(context, job_id) as shim:
-        check_lines_fit(shim, snapshot.job, sent.data)
-        told = _send(context, shim, snapshot.job, sent, resize, deadline)
+    until = answered_until(deadline)
+    with typing_into(context, job_id, until) as shim:
+        check_lines_fit(shim, snapshot.job, sent.data, until)
+        told = _send(context, shim, snapshot.job, sent, resize, deadline, until)
         note(context.store.home, "input_sent", job_id, bytes=len(sent.data))
         waits_for_end = sent.is_end_of_file and not snapshot.job.spec.pty
-        answered = wait_for_answer(shim, told["at"], deadline, waits_for_end=waits_for_end)
+        answered = wait_for_answer(shim, told["at"], deadline, until, waits_for_end=waits_for_end)
     cut_to_s = most_s if wait_s > most_s and time.monotonic() >= deadline else None
     return replace(interaction(context, job_id, told, answered, shown), cut_to_s=cut_to_s)
 
@@ -136,11 +137,16 @@ def check_all_taken(done: Interaction, advice: str) -> None:
         raise NotAllTaken(done.job.id, done.accepted_bytes, done.sent_bytes, advice)
 
 
+def answered_until(deadline: float) -> float:
+    """Until when a shim may take in all to answer a call that gives the job until `deadline`."""
+    return max(time.monotonic() + SHIM_PATIENCE_S, deadline + SHIM_PATIENCE_S / 2)
+
+
 @contextlib.contextmanager
-def typing_into(context: Context, job_id: str) -> Iterator[ShimConnection]:
+def typing_into(context: Context, job_id: str, until: float) -> Iterator[ShimConnection]:
     """NotRunning or NotSteerable: the job has ended meanwhile, or its shim was killed or does not answer."""
     try:
-        with connect_to_shim(context, job_id) as shim:
+        with connect_to_shim(context, job_id, until) as shim:
             yield shim
     except NoShim:
         job = settled(context, job_id)
@@ -205,12 +211,17 @@ def _has_application_cursor(log: LogReader) -> bool:
 # -- to the shim ------------------------------------------------------------------------------------
 
 
-def check_lines_fit(shim: ShimConnection, job: Job, data: bytes) -> None:
+def _at_once_s(until: float) -> float:
+    """How long a shim may take to answer what needs no waiting."""
+    return min(SHIM_PATIENCE_S, until - time.monotonic())
+
+
+def check_lines_fit(shim: ShimConnection, job: Job, data: bytes, until: float) -> None:
     """Of a longer line the kernel would drop the rest, and say that all was taken."""
     lines = data.replace(b"\n", b"\r").split(b"\r") if job.spec.pty else [b""]
     if max(map(len, lines)) <= TERMINAL_LINE_BYTES:
         return
-    if shim.ask(SHIM_PATIENCE_S, op="status").get("canonical"):
+    if shim.ask(_at_once_s(until), op="status").get("canonical"):
         raise InvalidArgument(
             f" has a line of more than {TERMINAL_LINE_BYTES} bytes, which this terminal cannot take.",
             "Type shorter lines, or start the job with stdin='open' and no pty.",
@@ -225,44 +236,47 @@ def _send(
     sent: Sent,
     resize: tuple[int | None, int | None] | None,
     deadline: float,
+    until: float,
 ) -> dict[str, Any]:
     """What was taken of it, and where the log ended before."""
     told: dict[str, Any] = {"accepted": 0, "unread": None, "sent": len(sent.data)}
     if resize or not sent.is_for_stdin:
-        told["at"] = _log_end(shim)
+        told["at"] = _log_end(shim, until)
     if resize:
-        _resize(context, shim, job, *resize)
+        _resize(context, shim, job, *resize, until)
     if sent.is_for_stdin:
-        fed = feed(context, shim, job.id, sent, deadline)
+        fed = feed(context, shim, job.id, sent, deadline, until)
         told = {"at": fed["at"], **told, "accepted": fed["accepted"], "unread": fed["unread"]}
     if sent.is_interrupt:
-        answer = shim.ask(SHIM_PATIENCE_S, op="signal", signal=int(signal.SIGINT), group=True)
+        answer = shim.ask(_at_once_s(until), op="signal", signal=int(signal.SIGINT), group=True)
         check_not_held(context, job.id, answer)
     return told
 
 
-def _log_end(shim: ShimConnection) -> int:
+def _log_end(shim: ShimConnection, until: float) -> int:
     """With what the job has printed until now; a shim of 0.1 tells only how far it had read."""
-    settled_end: int | None = shim.ask(SHIM_PATIENCE_S, op="waits").get("end")
-    return shim.ask(SHIM_PATIENCE_S, op="status")["end"] if settled_end is None else settled_end
+    settled_end: int | None = shim.ask(_at_once_s(until), op="waits").get("end")
+    return shim.ask(_at_once_s(until), op="status")["end"] if settled_end is None else settled_end
 
 
-def _resize(context: Context, shim: ShimConnection, job: Job, rows: int | None, cols: int | None) -> None:
+def _resize(
+    context: Context, shim: ShimConnection, job: Job, rows: int | None, cols: int | None, until: float
+) -> None:
     if not job.spec.pty:
         raise InvalidArgument(f"Job {job.id} has no terminal to resize. Start it with pty=true for one.")
     _, old_rows, old_cols = context.store.terminal_sizes(job)[-1]
     rows, cols = old_rows if rows is None else rows, old_cols if cols is None else cols
     check_size(rows, cols)
-    answer = shim.ask(SHIM_PATIENCE_S, op="resize", rows=rows, cols=cols)
+    answer = shim.ask(_at_once_s(until), op="resize", rows=rows, cols=cols)
     check_not_held(context, job.id, answer)
     if not answer["ok"]:
         raise NotSteerable(job.id, f"its terminal was not resized: {answer['error']}")
 
 
 def feed(
-    context: Context, shim: ShimConnection, job_id: str, sent: Sent, deadline: float
+    context: Context, shim: ShimConnection, job_id: str, sent: Sent, deadline: float, until: float
 ) -> Mapping[str, Any]:
-    """What the shim said when it had written the input."""
+    """What the shim said when it had written the input, or the job had until `deadline` to read it."""
     wait_s = max(0.0, deadline - time.monotonic())
     request: dict[str, Any] = {
         "op": "stdin",
@@ -270,7 +284,7 @@ def feed(
         "close": sent.is_end_of_file,
         "wait_s": wait_s,
     }
-    fed = shim.ask(wait_s + SHIM_PATIENCE_S, sent.data, **request)
+    fed = shim.ask(until - time.monotonic(), sent.data, **request)
     check_not_held(context, job_id, fed)
     if not fed["ok"]:
         job = context.store.load(job_id)
@@ -279,7 +293,7 @@ def feed(
 
 
 def wait_for_answer(
-    shim: ShimConnection, offset: int, deadline: float, *, waits_for_end: bool
+    shim: ShimConnection, offset: int, deadline: float, until: float, *, waits_for_end: bool
 ) -> Mapping[str, Any]:
     """What the shim said when the job had worked off its input, or had ended, or the time was up."""
     patience_s = deadline - time.monotonic()
@@ -289,7 +303,7 @@ def wait_for_answer(
     if not waits_for_end:
         request |= {"beyond": offset, "quiet_s": QUIET_S, "settle_s": SETTLE_S}
     try:
-        return shim.ask(patience_s + SHIM_PATIENCE_S, **request)
+        return shim.ask(until - time.monotonic(), **request)
     except NoShim:
         return {"unread": None}  # the job has ended meanwhile, or goes on under its guard
 

@@ -1,10 +1,11 @@
-"""Ending several jobs at once: together they take as long as the one that takes longest."""
+"""Ending or steering several jobs at once: together they take as long as the one that takes longest."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
+from typing import TypeVar
 
 from bgjob.api.context import Context
 from bgjob.api.filter import Matches
@@ -15,6 +16,7 @@ from bgjob.core.errors import BgjobError
 from bgjob.core.job import Job, Queued
 
 AT_ONCE = 64
+Done = TypeVar("Done")
 Killing = tuple[Job, Kill | BgjobError]
 
 
@@ -28,14 +30,18 @@ def kill_jobs(context: Context, jobs: Sequence[Job], *, grace_s: float, signal: 
     kill = partial(_kill, context, grace_s=grace_s, signal=signal)
     # first those in the queue: else what ends makes room for what waits
     yield from (kill(job) for job in jobs if isinstance(job.state, Queued))
-    others = [job for job in jobs if not isinstance(job.state, Queued)]
-    done = SimpleQueue[Killing | None]()
-    shares = [others[first::AT_ONCE] for first in range(min(AT_ONCE, len(others)))]
+    yield from at_once([job for job in jobs if not isinstance(job.state, Queued)], kill)
+
+
+def at_once(jobs: Sequence[Job], act: Callable[[Job], Done]) -> Iterator[Done]:
+    """What `act` returns for each job, as it is done."""
+    done = SimpleQueue[Done | None]()
+    shares = [jobs[first::AT_ONCE] for first in range(min(AT_ONCE, len(jobs)))]
 
     def work(share: Sequence[Job]) -> None:
         try:
             for job in share:
-                done.put(kill(job))
+                done.put(act(job))
         finally:
             done.put(None)
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+from bgjob.api.connect import SHIM_PATIENCE_S
 from bgjob.api.context import Context
 from bgjob.api.processes import processes_of
 from bgjob.api.results import Kill
@@ -27,11 +28,15 @@ class Pause(Frozen):
     job: Job | None
 
 
-def pause_job(context: Context, job_id: str) -> Pause:
-    """Stops every process of the job, also those that are forked meanwhile."""
+def pause_job(context: Context, job_id: str, deadline: float | None = None) -> Pause:
+    """Stops every process of the job, also those that are forked meanwhile.
+
+    `deadline`: when to stop waiting for its shim, by the monotonic clock.
+    """
+    deadline = time.monotonic() + SHIM_PATIENCE_S if deadline is None else deadline
     pids: Sequence[int] = ()
     for _ in range(TRIES):
-        sent = signal_job(context, job_id, signal.SIGSTOP)
+        sent = signal_job(context, job_id, signal.SIGSTOP, deadline)
         if sent.status != "signaled" or not sent.job:
             return _nothing_to_do(sent)
         if not sent.processes and _is_between_runs(context, sent.job):
@@ -57,10 +62,10 @@ def _why_not(pids: Sequence[int]) -> str:
     return f"{going} of its {len(pids)} processes cannot be stopped"
 
 
-def resume_job(context: Context, job_id: str) -> Pause:
+def resume_job(context: Context, job_id: str, deadline: float | None = None) -> Pause:
     """Also single processes of it that were stopped by others."""
     stopped = sum(map(processes.is_stopped, processes_of(context, context.store.load(job_id))))
-    sent = signal_job(context, job_id, signal.SIGCONT)
+    sent = signal_job(context, job_id, signal.SIGCONT, deadline)
     if sent.status != "signaled":
         return _nothing_to_do(sent)
     if processes.LINUX and not stopped and not (sent.job and sent.job.remote):

@@ -1,6 +1,7 @@
 """Sending a job one signal, and no more."""
 
 import signal as signals
+import time
 
 from bgjob.api.audit import note
 from bgjob.api.connect import SHIM_PATIENCE_S, check_reachable, connect_to_shim, settled
@@ -30,8 +31,12 @@ def signal_number(name: str) -> int:
     )
 
 
-def signal_job(context: Context, job_id: str, number: int) -> Kill:
-    """To every process of the job, once. If the job ends of it, it has ended by itself: we do not kill it."""
+def signal_job(context: Context, job_id: str, number: int, deadline: float | None = None) -> Kill:
+    """To every process of the job, once. If the job ends of it, it has ended by itself: we do not kill it.
+
+    `deadline`: when to stop waiting for its shim, by the monotonic clock.
+    """
+    deadline = time.monotonic() + SHIM_PATIENCE_S if deadline is None else deadline
     try:
         job = context.store.load(job_id)
     except JobNotFound:
@@ -42,13 +47,13 @@ def signal_job(context: Context, job_id: str, number: int) -> Kill:
         return Kill("already_terminated", 0, job)
     check_reachable(job)
     note(context.store.home, "signal_sent", job_id, signal=number)
-    return _ask_to_signal(context, job, number)
+    return _ask_to_signal(context, job, number, deadline)
 
 
-def _ask_to_signal(context: Context, job: Job, number: int) -> Kill:
+def _ask_to_signal(context: Context, job: Job, number: int, deadline: float) -> Kill:
     try:
-        with connect_to_shim(context, job.id) as shim:
-            count = shim.ask(SHIM_PATIENCE_S, op="signal", signal=number)["processes"]
+        with connect_to_shim(context, job.id, deadline) as shim:
+            count = shim.ask(deadline - time.monotonic(), op="signal", signal=number)["processes"]
     except TimeoutError:
         raise NotSteerable(
             job.id, "its shim does not answer in time: the signal may have been sent"

@@ -111,8 +111,9 @@ class ShimConnection:
             raise NoShim(str(error)) from error
 
     def ask(self, patience_s: float, payload: bytes = b"", **request: object) -> Answer:
-        self.send(patience_s, payload, **request)
-        return self.receive(patience_s)
+        deadline = time.monotonic() + patience_s
+        self.send(max(0.001, patience_s), payload, **request)  # 0: without blocking
+        return self.receive(deadline - time.monotonic())
 
     def send(self, patience_s: float, payload: bytes = b"", **request: object) -> None:
         """Send a request; the caller receives when the descriptor is readable."""
