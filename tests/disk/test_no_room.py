@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,10 @@ from bgjob.core.job import Event, Exited, Killed, Lost, NeverStarted, Queued, Ru
 from bgjob.home import event_log
 from bgjob.home.log_format import STDERR, STDOUT
 from bgjob.link import sweep
+from bgjob.shim.child import Exit
+from bgjob.shim.loop import Loop, Timer
+from bgjob.shim.phase import Running as ShimRunning
+from bgjob.shim.supervise import LONGEST_RETRY_S, RETRY_S, Supervisor
 from bgjob.store import event_reader
 from tests.faces.command_line import Cli, assert_one_line_of_error
 from tests.support.dispatchers import wait_until_queue_is_done
@@ -537,6 +541,55 @@ def test_tries_to_record_an_end_become_rarer(jobs_here: Jobs, gate: Gate) -> Non
     )
     draft.rmdir()
     assert jobs_here.kill(job_id).status == "already_terminated"
+
+
+class LeapingLoop(Loop):
+    """A loop whose clock leaps to the next moment that it waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays_s = list[float]()
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
+        self.delays_s.append(delay_s)
+        return super().call_later(delay_s, action)
+
+    def leap(self) -> None:
+        due, self._timers = self._timers, []
+        for timer in due:
+            timer.action()
+
+
+class StuckSupervisor(Supervisor):
+    """Its job has ended, and its disk takes no record."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._phase, self._loop, self._rerun = ShimRunning(1), loop, None
+        self._retry, self._retry_s = None, RETRY_S
+        self.attempts = 0
+
+    def _first_dead(self) -> Exit | None:
+        return Exit(1, 7, None)
+
+    def _record(self, _running: ShimRunning, _dead: Exit) -> bool:
+        self.attempts += 1
+        return False
+
+    def begin(self) -> None:
+        self._reap()
+
+
+def test_a_disk_that_stays_read_only_is_tried_twice_a_minute() -> None:
+    loop = LeapingLoop()
+    supervisor = StuckSupervisor(loop)
+    supervisor.begin()
+    for _ in range(20):
+        loop.leap()
+    assert supervisor.attempts == 21
+    assert loop.delays_s[0] <= 1.0
+    assert sorted(loop.delays_s) == loop.delays_s
+    assert set(loop.delays_s[-10:]) == {LONGEST_RETRY_S}
+    assert LONGEST_RETRY_S >= 30.0
 
 
 def sleeps_through(pid: int, seconds: float) -> bool:
