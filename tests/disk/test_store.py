@@ -343,6 +343,16 @@ def test_what_others_have_cleaned_up_is_forgotten(store: Store) -> None:
     assert len(store._ended) + len(store._specs) <= 10 + GONE_REMEMBERED
 
 
+def test_of_a_job_that_is_not_remembered_nothing_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each job that a server has ever seen would cost it memory."""
+    monkeypatch.setattr("bgjob.store.store.REMEMBERED_JOBS", 20)
+    for job_id in [ended_job(store) for _ in range(100)]:
+        store.load(job_id)
+        assert not store.has_shim(job_id)
+    assert len(store._without_shim) <= 20
+    assert not store.has_shim(job_id)
+
+
 def test_a_slot_is_free_when_its_holder_is_killed(store: Store) -> None:
     slot = slots.claim(f"{store.home}/slots", "", 1)
     assert slot is not None

@@ -2,11 +2,13 @@
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import shutil
 import signal
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,8 +20,16 @@ from bgjob.api import Jobs, Typed, open_jobs, prompt
 from bgjob.api.context import open_context
 from bgjob.api.kept_waits import KeptWait, keep_wait, look_at_wait
 from bgjob.home import jobdir, sessions, waits
+from bgjob.mcp.caller import Caller
+from bgjob.mcp.fields import timestamp
+from bgjob.mcp.server import SERVER
+from bgjob.mcp.service import Service
+from bgjob.protocol.connection import Connection
+from bgjob.protocol.request import Request
+from bgjob.store.store import Store
 from tests.support.raw_client import Message, RawClient
 from tests.support.requires import linux_only
+from tests.support.stores import jobs_on, running_job, write_outcome
 from tests.support.waiting import wait_until
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -51,18 +61,23 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     gate.open()
 
 
+def alone(capabilities: Mapping[str, Any], **params: Any) -> Message:
+    """Params of the stateless revision."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+    return {**params, "_meta": meta}
+
+
 class TaskClient(RawClient):
     """Of the stateless revision, with these capabilities in each request."""
 
     capabilities: Mapping[str, Any] = KNOWS_TASKS
 
     def alone(self, **params: Any) -> Message:
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-        }
-        return {**params, "_meta": meta}
+        return alone(self.capabilities, **params)
 
     def result(self, method: str, **params: Any) -> Message:
         answer = self.ask(method, self.alone(**params))
@@ -842,3 +857,58 @@ class TestOfTheHandshake:
         old.ask("ping")
         os.kill(old.process.pid, signal.SIGTERM)
         assert old.process.wait(timeout=120) != 0
+
+
+class TestMemory:
+    """A server may live for months."""
+
+    WARM, MEASURED = 50, 200
+    LEAK_BYTES = 700
+    """Per task: half of what the records of a job take."""
+
+    def test_tasks_that_are_polled_to_their_end_leave_nothing(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("bgjob.store.store.REMEMBERED_JOBS", 20)
+        store = Store(str(home))
+        service = Service(jobs_on(store, MCP_BG_TASK_AFTER="0"))
+        for _ in range(self.WARM):
+            self.poll_one(store, service)
+        tracemalloc.start()
+        try:
+            before = self.held_bytes()
+            for _ in range(self.MEASURED):
+                self.poll_one(store, service)
+            assert self.held_bytes() - before < self.MEASURED * self.LEAK_BYTES
+        finally:
+            tracemalloc.stop()
+
+    def poll_one(self, store: Store, service: Service) -> None:
+        """The job is removed in the end, as another process does."""
+        job = running_job(store)
+        job_id = Path(job.directory).name
+        arguments = {"job_ids": [job_id], "timeout_s": 1000}
+        created = self.ask(service, "tools/call", name="wait_for_job", arguments=arguments)
+        assert created["status"] == "working"
+        assert self.ask(service, "tasks/get", taskId=created["taskId"])["status"] == "working"
+        write_outcome(Path(job.directory))
+        os.close(job.lock)
+        assert self.ask(service, "tasks/get", taskId=created["taskId"])["status"] == "completed"
+        other = Store(store.home)
+        (place,) = [place for place, each in other.ids() if each == job_id]
+        assert other.remove(place, job_id)
+
+    def ask(self, service: Service, method: str, **params: Any) -> Message:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": alone(KNOWS_TASKS, **params)}
+        (request,) = Connection(SERVER, can_notify=True).receive(message)
+        assert isinstance(request, Request)
+        caller = Caller(request, lambda _: None)
+        try:
+            return dict(service.perform(request, caller)["result"])
+        finally:
+            caller.close()
+
+    def held_bytes(self) -> int:
+        timestamp.cache_clear()  # of 4,096 times
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]

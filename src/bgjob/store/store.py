@@ -364,7 +364,8 @@ class Store:
             # The last one: a reader of all jobs begins with the first ones. KeyError: another thread has
             # removed it.
             with contextlib.suppress(KeyError):
-                (self._ended or self._specs).popitem()
+                forgotten, _ = (self._ended or self._specs).popitem()
+                self._without_shim.discard(forgotten)
         if not isinstance(job.state, Running):
             self._specs.pop(job.id, None)
             self._ended[job.id] = job
