@@ -30,7 +30,7 @@ from tests.support.dispatchers import wait_until_queue_is_done
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
 from tests.support.logs import missing_bytes
-from tests.support.process_table import end_whoever_is_in
+from tests.support.process_table import end_whoever_is_in, wait_until_gone
 from tests.support.shims import ask, shim_pid
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -525,6 +525,25 @@ def test_a_kill_of_a_job_whose_end_cannot_be_recorded_does_not_change_how_it_end
     draft.rmdir()
     wait_until(lambda: not isinstance(jobs_here.store.load(job_id).state, Running), "it is on disk")
     assert isinstance(jobs_here.store.load(job_id).state, Exited)
+
+
+def test_a_guard_tells_the_end_that_its_shim_could_not_record(jobs_here: Jobs, gate: Gate) -> None:
+    """It knows neither when the job ended nor what it printed: the shim has told it."""
+    job_id = jobs_here.execute(f"{gate.pause}; exit 7").id
+    gate.wait_until_reached()
+    shim = shim_pid(jobs_here, job_id)
+    with unwritable_end(jobs_here, job_id):
+        gate.open()
+        (waited,) = jobs_here.wait_for([job_id], timeout_s=PATIENCE_S)
+        first = waited.status.job.state
+        assert isinstance(first, Exited)
+        os.kill(shim, signal.SIGKILL)
+        wait_until_gone(shim)
+        wait_until(lambda: jobs_here.status(job_id).job.state == first, "its guard says the same")
+    wait_until(lambda: not isinstance(jobs_here.store.load(job_id).state, Running), "it is on disk")
+    state = jobs_here.store.load(job_id).state
+    assert isinstance(state, Exited)
+    assert (state.code, state.ended_at, state.duration_s) == (7, first.ended_at, first.duration_s)
 
 
 def test_tries_to_record_an_end_become_rarer(jobs_here: Jobs, gate: Gate) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _socket as socket  # `socket` wraps it: 2 ms of each start
 import errno
+import json
 import os
 import struct
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 MESSAGE_MAX_BYTES, RIGHTS_MAX_BYTES = 1 << 13, 1 << 7
 JOB, STARTED, STDIN_CLOSED, STOPPING, PAUSED = b"J", b"R", b"C", b"S", b"P"
-NEW_ENDS, NEW_CONTROL = b"E", b"L"
+NEW_ENDS, NEW_CONTROL, UNRECORDED = b"E", b"L", b"U"
 # places among: lock, ready, launch file, control, the three ends, slots
 READY, LAUNCH_FILE, CONTROL, STDIN = 1, 2, 3, 4
 
@@ -118,6 +119,10 @@ class HandoffSender:
     def stopping(self, cause: str, signal_number: int, kill_at: float) -> None:
         self._send(STOPPING + b"%s %d %a" % (cause.encode(), signal_number, kill_at))
 
+    def unrecorded(self, outcome: Record, why: str) -> None:
+        """The job has ended, and that cannot be written down yet."""
+        self._send(UNRECORDED + json.dumps([outcome, why]).encode())
+
     def _send(self, message: bytes, rights: list[tuple[int, int, bytes]] | None = None) -> None:
         if self._channel is not None:
             try:
@@ -203,6 +208,13 @@ class HandoffReceiver:
             return None
         cause, number, moment = self._facts[STOPPING].split()
         return cause.decode(), int(number), float(moment)
+
+    def unrecorded(self) -> tuple[Record, str] | None:
+        """The outcome of a job that has ended, and why it is not on disk."""
+        if UNRECORDED not in self._facts:
+            return None
+        outcome, why = json.loads(self._facts[UNRECORDED])
+        return outcome, why
 
     def held(self, spec: Record) -> Held:
         if spec.get("stdin") == "null":

@@ -168,7 +168,7 @@ def take_over(directory: str, received: HandoffReceiver, umask: int) -> None:
     outcome = _retrying(_outcome_on_disk)
     spawn = _spawner(spec, held.inherited, umask)
     if outcome is None and (pause := received.paused()):
-        return _resume_pause(spec, held, spawn, pause, received.stopping())
+        return _resume_pause(received, spec, held, spawn, pause)
     if outcome is not None or received.started() or _has_children():
         return _resume(received, spec, held, spawn, outcome)
     # a shim reserves the room of the outcome once the job is its own: the starter may be gone since
@@ -200,14 +200,12 @@ def _kill_all(job_id: str) -> None:
 
 
 def _resume_pause(
-    spec: Record,
-    held: Held,
-    spawn: Spawn,
-    pause: tuple[int, float, float],
-    stopping: tuple[str, int, float] | None,
+    received: HandoffReceiver, spec: Record, held: Held, spawn: Spawn, pause: tuple[int, float, float]
 ) -> None:
     supervisor = _retrying(lambda: Supervisor(spec, held, HandoffSender(None), spawn))
-    supervisor.resume_pause(*pause, stopping)
+    supervisor.resume_pause(*pause, received.stopping())
+    if unrecorded := received.unrecorded():
+        supervisor.resume_unrecorded(*unrecorded)
     _run_to_end(supervisor)
 
 
@@ -224,6 +222,8 @@ def _resume(
         started = (pid, time.monotonic())
     supervisor = _retrying(lambda: Supervisor(spec, held, HandoffSender(None), spawn))
     supervisor.resume(*started, outcome, received.stopping())
+    if unrecorded := received.unrecorded():
+        supervisor.resume_unrecorded(*unrecorded)
     known = _retrying(lambda: jobdir.read_record(jobdir.RUN)) or {}
     run = run_record(started[0], known.get("started_at") or time.time())
     if not known:

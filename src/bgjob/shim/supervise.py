@@ -186,6 +186,11 @@ class Supervisor:
         else:
             self._stop.begin(signal.SIGTERM, DEFAULT_GRACE_S)
 
+    def resume_unrecorded(self, outcome: Record, why: str) -> None:
+        """The shim before this one knew how the job has ended: that stays, however late it is written down."""
+        if not isinstance(self._phase, Over):
+            self._phase.unrecorded = Unrecorded(outcome, why)
+
     def _resume_stop(self, cause: str, signal_number: int, kill_at: float) -> None:
         self._phase.stopping = Cause(cause)
         self._stop.begin(signal_number, kill_at - time.monotonic())
@@ -373,6 +378,8 @@ class Supervisor:
     def _tell_unrecorded(self, unrecorded: Unrecorded) -> None:
         """Answer clients that wait for the end without waiting for the disk; slot and outcome wait for it."""
         assert not isinstance(self._phase, Over)
+        if not self._phase.unrecorded:
+            self._handoff.unrecorded(unrecorded.outcome, unrecorded.why)
         self._phase.unrecorded = unrecorded
         self._waiters.on_end()
         if not processes.alive(processes.descendants(os.getpid())):
