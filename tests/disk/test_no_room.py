@@ -6,6 +6,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,6 @@ from bgjob.shim.loop import Loop, Timer
 from bgjob.shim.phase import Running as ShimRunning
 from bgjob.shim.supervise import LONGEST_RETRY_S, RETRY_S, Supervisor
 from bgjob.store import event_reader
-from tests.faces.command_line import Cli, assert_one_line_of_error
 from tests.support.dispatchers import wait_until_queue_is_done
 from tests.support.gate import Gate
 from tests.support.homes import end_all_jobs
@@ -412,23 +412,40 @@ def unrecorded(home_that_breaks: Path, gate: Gate) -> str:
         return job_id
 
 
+def bgjob(home: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [Path(sys.executable).with_name("bgjob"), *arguments],
+        env={**os.environ, "BGJOB_HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said_by(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """On stdout and stderr, until it ends."""
+    try:
+        return process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("verb", ["logs -f", "run -f"])
 def test_following_a_job_ends_with_the_job_on_a_read_only_disk(
     home_that_breaks: Path, gate: Gate, verb: str
 ) -> None:
-    cli = Cli(home_that_breaks)
-    command = f"echo first words; {gate.pause}; exit 7"
-    started = cli.run(command) if verb == "logs -f" else ""
-    with cli.begin(*(("logs", "-f", started) if started else ("run", "-f", command))) as follower:
-        try:
-            gate.wait_until_reached()
-            assert follower.stdout is not None
-            assert follower.stdout.readline() == "first words\n"
-            abort(home_that_breaks.parent)
-            gate.open()
-            _, said = follower.communicate(timeout=PATIENCE_S)
-        finally:
-            follower.kill()
+    what = f"echo first words; {gate.pause}; exit 7"
+    if verb == "logs -f":
+        with bgjob(home_that_breaks, "run", what) as starter:
+            what = said_by(starter)[0].strip()
+    with bgjob(home_that_breaks, *verb.split(), what) as follower:
+        gate.wait_until_reached()
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "first words\n"
+        abort(home_that_breaks.parent)
+        gate.open()
+        _, said = said_by(follower)
     assert follower.returncode == 7
     assert "cannot be recorded: Read-only file system" in said
 
@@ -436,12 +453,8 @@ def test_following_a_job_ends_with_the_job_on_a_read_only_disk(
 def test_following_a_job_that_has_ended_on_a_read_only_disk_ends_at_once(
     home_that_breaks: Path, unrecorded: str
 ) -> None:
-    cli = Cli(home_that_breaks)
-    with cli.begin("logs", "-f", unrecorded) as follower:
-        try:
-            printed, said = follower.communicate(timeout=PATIENCE_S)
-        finally:
-            follower.kill()
+    with bgjob(home_that_breaks, "logs", "-f", unrecorded) as follower:
+        printed, said = said_by(follower)
     assert (follower.returncode, printed) == (7, "first words\n")
     assert "cannot be recorded: Read-only file system" in said
 
@@ -469,15 +482,14 @@ def hear(attachment: Attachment, deadline: float) -> None:
 def test_a_removal_on_a_read_only_disk_says_how_the_job_ended_and_what_helps(
     home_that_breaks: Path, unrecorded: str, options: tuple[str, ...]
 ) -> None:
-    said = Cli(home_that_breaks)("rm", *options, unrecorded)
-    assert_one_line_of_error(
-        said,
-        "failed with exit code 7",
-        "cannot be recorded: Read-only file system",
-        f"Make {home_that_breaks} writable",
-    )
-    assert "it runs" not in said.stderr
-    assert "bgjob rm -f" not in said.stderr
+    with bgjob(home_that_breaks, "rm", *options, unrecorded) as remover:
+        printed, said = said_by(remover)
+    assert (remover.returncode, printed) == (1, "")
+    assert "failed with exit code 7" in said
+    assert "cannot be recorded: Read-only file system" in said
+    assert f"Make {home_that_breaks} writable" in said
+    assert "it runs" not in said
+    assert "bgjob rm -f" not in said
 
 
 @contextlib.contextmanager
