@@ -38,11 +38,14 @@ class Hold:
         self._lock = os.open(self._path, flags, 0o600)
         jobdir.write_all(self._lock, json.dumps(dict(environ)).encode())
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        draft = f"{self._path}.new"
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self._path}.socket")  # of a holder that was killed
-        with _in_directory(f"{self._path}.socket") as address:
+            os.unlink(draft)  # of a holder that was killed
+        with _in_directory(draft) as address:
             self.listener.bind(address)
         self.listener.listen(BACKLOG)
+        # Last: a starter that finds a socket at which nobody listens yet takes the allocation for ended.
+        os.rename(draft, f"{self._path}.socket")
 
     def accepted(self) -> Iterator[socket.socket]:
         """Yield the next starter's connection, open inside the loop only; nothing if it is another user's."""
