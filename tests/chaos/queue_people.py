@@ -29,7 +29,7 @@ from tests.chaos.killer import Victim, is_named, is_whole, kill, pair_of
 from tests.support.dispatchers import DISPATCHER, KEEPER
 from tests.support.process_table import every_pid, seen
 
-MARK = "BGJOB_QUEUE_CHAOS"
+MARK = "BGJOB_HOME"
 PEOPLE = 8
 PERSON = "bgjob-person"
 GROUPS = {"gpu": 1, "build": 2}

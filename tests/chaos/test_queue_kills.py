@@ -32,11 +32,11 @@ MOST_SHOWN = 20
 @pytest.mark.timeout(900 + STRIKES)
 def test_nothing_is_lost_or_doubled_whoever_is_killed(tmp_path: Path) -> None:
     print(f"{STRIKES} kills, BGJOB_CHAOS_SEED={SEED}")
-    mark = f"{MARK}={tmp_path}"
+    home = tmp_path / "home"
+    mark = f"{MARK}={home}"
     environment = {
         **os.environ,
-        MARK: str(tmp_path),
-        "BGJOB_HOME": str(tmp_path / "home"),
+        MARK: str(home),
         "MCP_BG_MAX_JOBS": str(SLOTS),
         "MCP_BG_GROUPS": ",".join(f"{name}={slots}" for name, slots in GROUPS.items()),
         "MCP_BG_KEEP_JOBS": "100000",
