@@ -161,7 +161,7 @@ class TestAJobThere:
             assert told["status"] == "running"
             assert told["unreachable_since"].startswith("20")
             assert "Connection refused" in told["unreachable"]
-            assert_one_line_of_error(there("run", "--target", NAME, "--", "true"), "bgjob targets --check")
+            assert_one_line_of_error(there("run", "--target", NAME, "--", "true"), "sshd is running")
         finally:
             far.accept_connections()
         assert there("kill", job_id).returncode == 0
