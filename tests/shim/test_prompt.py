@@ -315,3 +315,14 @@ def test_what_reads_another_file_as_its_stdin_does_not(jobs: Jobs, tmp_path: Pat
     assert (waited.came and waited.came.condition, sits(jobs, job_id)) == ("silence", False)
     (tmp_path / "orders").write_text("go\n")
     wait_until(lambda: sits(jobs, job_id) is True)
+
+
+def test_what_can_be_given_no_input_does_not(jobs: Jobs, tmp_path: Path) -> None:
+    """It closed its stdin, and then reads something else under the same number."""
+    os.mkfifo(tmp_path / "orders")
+    command = f"exec 3<>{tmp_path}/orders <&-; echo ready; read line <&3; echo done"
+    job_id = start(jobs, command, pty=False)
+    (waited,) = jobs.wait_for([job_id], silence_s=1, timeout_s=30)
+    assert (waited.came and waited.came.condition, sits(jobs, job_id)) == ("silence", False)
+    (tmp_path / "orders").write_text("go\n")
+    wait_until(lambda: "done" in jobs.output(job_id).stdout)

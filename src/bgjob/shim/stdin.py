@@ -102,15 +102,16 @@ class Stdin:
         return self.terminal is not None and not is_raw(self.terminal)
 
     def wait(self) -> Wait:
-        """Whether a process of the job waits for what is typed."""
+        """Whether a process of the job waits for what is typed: none does once nothing more can be."""
+        if not self.is_open:
+            return Wait("no")
         return innermost_wait(processes.descendants(os.getpid()), self._source())
 
     def _source(self) -> Input | None:
         """Not what the job's main process reads just now: `read line <&3` reads something else as its stdin."""
-        if self.is_open and not self._is_terminal:
+        if not self._is_terminal:
             return input_at(self.fd)
-        behind = _input_behind(self.fd) if self.is_open else None
-        return behind or input_of(self.job_pid())
+        return _input_behind(self.fd) or input_of(self.job_pid())
 
     def before_input(self) -> None:
         """Something is about to be typed: remember how the job waits for it.
