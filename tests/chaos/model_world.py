@@ -137,8 +137,12 @@ class World(RuleBasedStateMachine):
         server.close()
 
     def spare_parts(self, mark: str) -> dict[str, list[int]]:
-        """Of a server: its zygote, and the guard and the shim that are there for the next job."""
-        zygotes = [pid for pid in carriers(mark) if name_of(pid) == "bgjob-zygote"]
+        """Of a server: its zygote, and the guard and the shim that are there for the next job.
+
+        Not a shim whose guard was struck before: both dead is more than a job survives.
+        """
+        named = [pid for pid in carriers(mark) if name_of(pid) == "bgjob-zygote"]
+        zygotes = [pid for pid in named if parent_of(pid) not in named]  # and not a guard that it just forked
         shims: list[int] = []
 
         def look() -> bool:
@@ -147,8 +151,8 @@ class World(RuleBasedStateMachine):
 
         if zygotes:
             wait_until(look, "the zygote has a spare", lambda: described(carriers(mark)))
-        guards = [parent_of(pid) for pid in shims if name_of(parent_of(pid)) == "bgjob-guard"]
-        return {"zygote": zygotes, "guard": guards, "shim": shims}
+        pairs = {pid: parent_of(pid) for pid in shims if name_of(parent_of(pid)) == "bgjob-guard"}
+        return {"zygote": zygotes, "guard": list(pairs.values()), "shim": list(pairs)}
 
     def is_spare(self, pid: int) -> bool:
         """A shim that has a job is in the job's directory, and a guard has a shim."""

@@ -259,14 +259,15 @@ class LifeOfJobs(World):
             server, both = self.server(whom), [life.shim, life.guard]
             if leaves and life.listens:
                 life.children.append(life.puppet.leave_child("flee"))
-            request = server.ask(
-                "wait_for_job", job_ids=[life.id], timeout_s=40, raw=True, max_tokens=100_000
-            )
+            waiting = {"job_ids": [life.id], "timeout_s": 40, "raw": True, "max_tokens": 100_000}
+            asks, request = life.waits, server.ask("wait_for_job", **waiting)
             end = ended(life, how, self.word())
             if part and life.guard:
                 time.sleep(moment)
                 strike([both[part == "guard"]], self.mark)
             [waited] = server.answer(request)["jobs"]
+            if asks and waited["condition"] == "input":  # the server saw it before it ended
+                [waited] = server.call("wait_for_job", **waiting)["jobs"]
             life.end(end)
             assert waited["condition"] == "exit"
             life.check_state(waited["status"], waited.get("cause", "exited"), waited.get("exit_code"))
