@@ -63,6 +63,21 @@ class TestOneThatIsNeeded:
         assert not is_there(jobs, job_id)
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
+    def test_several_are_killed_at_once(self, cli: Cli, tmp_path: Path) -> None:
+        """Each ends by itself once both have been asked to."""
+        for own, other in (("one", "two"), ("two", "one")):
+            on_term = f"touch {own}; until [ -e {other} ]; do sleep 0.02; done; touch {own}-has-ended; exit"
+            cli.run(
+                "--name",
+                own,
+                "--cwd",
+                str(tmp_path),
+                f"trap '{on_term}' TERM; touch {own}-is-ready; while :; do sleep 0.02; done",
+            )
+        wait_until(lambda: len([*tmp_path.glob("*-is-ready")]) == 2)
+        assert cli("rm", "-f", "one", "two").returncode == 0
+        assert len([*tmp_path.glob("*-has-ended")]) == 2
+
     def test_one_in_the_queue_stays(self, cli: Cli, jobs: Jobs) -> None:
         job_id = cli.run("--delay", "1000", "true")
         assert_one_line_of_error(cli("rm", job_id), "it waits in the queue")
