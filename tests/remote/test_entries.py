@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,13 @@ def test_a_broken_entry_of_slurm_is_found(
         assert (await check(relay, slurm))["ok"]
 
     asyncio.run(body())
+
+
+def test_many_write_it_at_the_same_moment(store: Store) -> None:
+    """One of them was refused: the draft of its entry had become another's entry."""
+    records = [{"name": "there", "description": "x" * number} for number in range(800)]
+    with ThreadPoolExecutor(8) as starters:
+        list(starters.map(lambda record: target_dir.make(store.home, "there", record), records))
+    place = Path(target_dir.directory(store.home, "there"))
+    assert json.loads((place / "target.json").read_text()) in records
+    assert {path.name for path in place.iterdir()} == {"target.json", "jobs", "cursors"}

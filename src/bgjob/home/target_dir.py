@@ -57,7 +57,9 @@ def make(home: str, target: str, record: Record) -> None:
     place = directory(home, target)
     make_inside(place, [JOBS, CURSORS])
     if jobdir.read_record(f"{place}/{TARGET}") != record:
-        jobdir.write_record(f"{place}/{TARGET}", record)
+        draft = f"{place}/{TARGET}.{os.urandom(8).hex()}"  # several starters may write at the same moment
+        jobdir.write_record(draft, record)
+        os.rename(draft, f"{place}/{TARGET}")
 
 
 def names(home: str) -> list[str]:
