@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 
 from bgjob.agent.busy import BUSY
-from bgjob.agent.job_news import JobNews
 from bgjob.agent.news import News
 from bgjob.api import Jobs
 from bgjob.api.context import Context, checked_settings
@@ -213,16 +212,31 @@ def test_a_job_that_is_not_followed_any_more_is_silent(play: Play, tmp_path: Pat
     play(body)
 
 
-def test_the_allocation_of_a_job_that_is_followed_lasts_until_its_end_was_told(store: Store) -> None:
-    """Also if the job ends before it was looked at: its step would be cut, and its outcome with it."""
-    job_id = submitted(store)
-    path = f"{store.directory(job_id)}/{BUSY}"
-    news = JobNews(store, job_id, {}, delays_end=True)
-    assert open_locked(path) is None
-    news.close()
-    lock = open_locked(path)
-    assert lock is not None
-    os.close(lock)
+def test_the_allocation_of_a_job_that_is_followed_lasts_until_its_end_was_told(
+    play: Play, jobs: Jobs, tmp_path: Path, gate: Gate
+) -> None:
+    """From the first word on: else its step could be cut, and its outcome with it."""
+    job_id = jobs.execute(f"{gate.pause}; exit 6").id
+
+    def lasts() -> bool:
+        lock = open_locked(f"{jobs.directory(job_id)}/{BUSY}")
+        if lock is not None:
+            os.close(lock)
+        return lock is None
+
+    async def body(open_channel: Open) -> None:
+        channel = await open_channel(settings={"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"})
+        replica = Replica(channel, tmp_path)
+        await replica.follow(job_id)
+        assert lasts()
+        gate.wait_until_reached()
+        gate.open()
+        await replica.take_until("over", [job_id])
+        assert lasts()  # that it arrived is known when more is asked for
+        await channel.call("news", since=None, timeout_s=0, most_bytes=1000)
+        assert not lasts()
+
+    play(body)
 
 
 def test_a_terminal_of_another_size_is_told(play: Play, tmp_path: Path) -> None:

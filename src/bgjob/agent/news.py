@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bgjob.agent.allocation import is_in_step
 from bgjob.agent.job_news import JobNews
 from bgjob.api.context import Context
 from bgjob.api.wait import Cancellation
@@ -30,7 +29,8 @@ BREATHER_S = 0.01
 
 
 class News:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, delays_ends: bool = False) -> None:
+        """`delays_ends`: see JobNews, for each job that is followed."""
         self._store, self._events = context.store, context.store.events
         self._followed: dict[str, JobNews] = {}
         # Jobs that are being started, and will be followed: what happens to them meanwhile is told.
@@ -44,8 +44,7 @@ class News:
         self._waker, self._inotify = Waker(), Inotify()
         # What another machine writes wakes nobody here.
         self._are_watched = self._inotify.is_available and not context.store.is_elsewhere
-        # Within an allocation of Slurm, which ends with its job and would end us in mid-word.
-        self._delays_ends = is_in_step(context.environment)
+        self._delays_ends = delays_ends
 
     def expect(self, job_id: str) -> None:
         self._expected.add(job_id)

@@ -61,13 +61,14 @@ def serve(environ: Mapping[str, str], silence_s: float = SILENCE_S) -> NoReturn:
     wire = claim()
     outbox = Outbox(wire.write_fd, lambda: None)
     try:
-        context = _context(own_environ(environ))
+        environ = own_environ(environ)
+        context = _context(environ)
     except (BgjobError, OSError) as error:
         trouble = trouble_of(error.__cause__ or error) or ("home_unsafe" * isinstance(error, StoreUnusable))
         outbox.send(encode({"error": {**pack_error(error), "trouble": trouble}}))
         outbox.wait_until_written()
         os._exit(1)
-    session = Session(Verbs(context), outbox, silence_s)
+    session = Session(Verbs(context, is_in_step=is_in_step(environ)), outbox, silence_s)
     outbox.send(encode(hello(context.store.home)))
     session.run(wire.read_fd)
 

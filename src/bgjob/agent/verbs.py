@@ -37,9 +37,10 @@ ELSEWHERE = QUICK | WAITING
 
 
 class Verbs:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, is_in_step: bool = False) -> None:
+        """`is_in_step`: in an allocation of Slurm, which ends with its job and would end us in mid-word."""
         self._context = context
-        self._news = News(context)
+        self._news = News(context, delays_ends=is_in_step)
         # One for each allocation: it keeps a connection.
         self._holds: dict[str, Context] = {}
         self._holds_mutex = threading.Lock()
